@@ -1,0 +1,55 @@
+//! Compiles `proto/` to Rust: messages and services (prost, tonic), proto JSON
+//! (pbjson) and the descriptor set that reflection serves. No system protoc.
+
+use std::{env, fs, path::PathBuf};
+
+use prost::Message as _;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    // Printed by hand: the builders below print nothing for descriptor sets.
+    println!("cargo:rerun-if-changed=proto");
+
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler
+        .include_source_info(true)
+        .include_imports(true)
+        .open_files(proto_files()?)?;
+    let descriptor_bytes = compiler.encode_file_descriptor_set();
+    let descriptors = prost_types(&descriptor_bytes)?;
+
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("a11_descriptor.bin"), &descriptor_bytes)?;
+
+    let mut prost = prost_build::Config::new();
+    prost
+        // Payloads stay slices of the buffer they arrived in.
+        .bytes(["."])
+        // Sorted, so that one message has one encoding.
+        .btree_map(["."])
+        .compile_well_known_types()
+        .extern_path(".google.protobuf", "::pbjson_types");
+    tonic_prost_build::configure().compile_fds_with_config(descriptors, prost)?;
+
+    pbjson_build::Builder::new()
+        .register_descriptors(&descriptor_bytes)?
+        .btree_map(["."])
+        .extern_path(".google.protobuf", "::pbjson_types")
+        .ignore_unknown_fields()
+        .build(&[".a11.v1"])?;
+    Ok(())
+}
+
+fn proto_files() -> Result<Vec<PathBuf>, Failure> {
+    let mut files: Vec<PathBuf> = fs::read_dir("proto/a11/v1")?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|ext| ext == "proto"));
+    files.sort();
+    Ok(files)
+}
+
+fn prost_types(bytes: &[u8]) -> Result<prost_types::FileDescriptorSet, Failure> {
+    Ok(prost_types::FileDescriptorSet::decode(bytes)?)
+}

@@ -1,0 +1,11 @@
+//! Turns functions in any language into tools a model can call.
+//!
+//! A Rust program can use the runtime without the server:
+//!
+//! - [`action`]: what an action is, the registry, and one run of one;
+//! - [`runner`]: a model's turn full of tool calls in, the next user turn out;
+//! - [`interaction`]: the durable record of a conversation and its JSON forms.
+//!
+//! Modules stand in dependency order: each uses only those above it.
+
+pub mod wire;
