@@ -12,10 +12,7 @@ fn main() -> Result<(), Failure> {
     println!("cargo:rerun-if-changed=proto");
 
     let mut compiler = protox::Compiler::new(["proto"])?;
-    compiler
-        .include_source_info(true)
-        .include_imports(true)
-        .open_files(proto_files()?)?;
+    compiler.include_source_info(true).include_imports(true).open_files(proto_files()?)?;
     let descriptor_bytes = compiler.encode_file_descriptor_set();
     let descriptors = prost_types(&descriptor_bytes)?;
 

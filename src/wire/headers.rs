@@ -1,0 +1,87 @@
+//! Call headers: names without case, values as bytes.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+/// The deadline header: decimal milliseconds since the Unix epoch.
+pub const DEADLINE: &str = "x-a11-deadline";
+/// The allow-list header: patterns separated by commas.
+pub const ALLOWED_LLM_ACTIONS: &str = "x-a11-allowed-llm-actions";
+/// The request metadata that names the caller's own session.
+pub const SESSION: &str = "x-a11-session";
+
+/// Header name (lower case) → value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers(BTreeMap<String, Bytes>);
+
+impl Headers {
+    /// Sets a header, replacing one of that name whatever its case.
+    pub fn set(&mut self, name: &str, value: impl Into<Bytes>) {
+        self.0.insert(name.to_ascii_lowercase(), value.into());
+    }
+
+    /// The value of a header, whatever the case of `name`.
+    pub fn value(&self, name: &str) -> Option<&Bytes> {
+        match self.0.get(name) {
+            None if name.bytes().any(|b| b.is_ascii_uppercase()) => {
+                self.0.get(&name.to_ascii_lowercase())
+            }
+            found => found,
+        }
+    }
+
+    /// The value of a header as text; `None` where absent or not UTF-8.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.value(name).and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// The headers by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Bytes)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Removes a header.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(&name.to_ascii_lowercase());
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Whether a header flows into nested calls without being declared there.
+pub fn flows(name: &str) -> bool {
+    name.starts_with("x-a11-") || name.starts_with("x-otel-")
+}
+
+impl<N: AsRef<str>, V: Into<Bytes>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let mut headers = Self::default();
+        headers.extend(pairs);
+        headers
+    }
+}
+
+impl<N: AsRef<str>, V: Into<Bytes>> Extend<(N, V)> for Headers {
+    fn extend<I: IntoIterator<Item = (N, V)>>(&mut self, pairs: I) {
+        for (name, value) in pairs {
+            self.set(name.as_ref(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_compare_without_case() {
+        let mut headers = Headers::from_iter([("X-Tenant", "a")]);
+        headers.set("x-TENANT", "b");
+        assert_eq!(headers.text("X-tenant"), Some("b"));
+        assert_eq!(headers.iter().count(), 1);
+    }
+}
