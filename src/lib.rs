@@ -9,3 +9,5 @@
 //! Modules stand in dependency order: each uses only those above it.
 
 pub mod wire;
+pub mod node;
+pub mod action;

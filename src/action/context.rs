@@ -1,0 +1,327 @@
+//! What a handler works with: its ports, headers, log, deadline, and calls of
+//! its own.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    inputs::Inputs,
+    log::Log,
+    nested::NestedCall,
+    port::{Cardinality, Port},
+    registry::Registry,
+    schema::ActionSchema,
+    scope::{Scope, Slot},
+};
+use crate::node::{Node, Piece, Reader, Writer};
+use crate::wire::chunk::Kind;
+use crate::wire::pb::LogEntry;
+use crate::wire::{Chunk, Headers, Name, Reason, Status};
+
+/// One call, seen from its handler. Cheap to clone.
+#[derive(Clone)]
+pub struct Context(Arc<ContextParts>);
+
+pub(super) struct ContextParts {
+    pub(super) id: String,
+    pub(super) schema: ActionSchema,
+    pub(super) inputs: Inputs,
+    pub(super) outputs: Vec<Node>,
+    pub(super) headers: Headers,
+    pub(super) deadline: Option<Instant>,
+    pub(super) cancelled: CancellationToken,
+    pub(super) log: Log,
+    pub(super) scope: Scope,
+    pub(super) slot: Arc<Slot>,
+}
+
+impl Context {
+    pub(super) fn new(parts: ContextParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The call's id: the model's own, where it made the call.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// The action's name.
+    pub fn action(&self) -> &Name {
+        self.0.schema.name()
+    }
+
+    /// The action's schema.
+    pub fn schema(&self) -> &ActionSchema {
+        &self.0.schema
+    }
+
+    /// The headers that reached the call.
+    pub fn headers(&self) -> &Headers {
+        &self.0.headers
+    }
+
+    /// When the call ends at the latest.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.deadline
+    }
+
+    /// How much time is left; `None` without a deadline.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.0.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Cancelled when the call is over before the handler is. The handler's
+    /// future is dropped then; work that it has put elsewhere can watch this.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.0.cancelled
+    }
+
+    /// The registry of the program.
+    pub fn registry(&self) -> &Arc<Registry> {
+        self.0.scope.registry()
+    }
+
+    // Reading.
+
+    /// A reader of an input. Each has its own place.
+    ///
+    /// # Errors
+    /// INTERNAL where the schema has no such input.
+    pub fn input(&self, port: &str) -> Result<Reader, Status> {
+        let (index, _) = self.input_port(port)?;
+        Ok(self.0.inputs.node(index).reader())
+    }
+
+    /// The one value of an input as a chunk; `None` where it was not given.
+    ///
+    /// # Errors
+    /// What the input failed with; FAILED_PRECONDITION where it was closed
+    /// without a final fragment; INVALID_ARGUMENT where it is required and was
+    /// not given.
+    pub async fn read_chunk(&self, port: &str) -> Result<Option<Chunk>, Status> {
+        let (index, declared) = self.input_port(port)?;
+        let value = self.0.inputs.node(index).reader().value().await?;
+        if value.is_none() && declared.is_required() {
+            return Err(Status::of(Reason::MissingInput, format!("input {port:?} is required")));
+        }
+        Ok(value)
+    }
+
+    /// The one value of an input: text as a string, JSON as what it says.
+    ///
+    /// # Errors
+    /// As [`read_chunk`](Self::read_chunk); INVALID_ARGUMENT where there is no
+    /// value or it is not a `T`.
+    pub async fn read<T: DeserializeOwned>(&self, port: &str) -> Result<T, Status> {
+        self.read_optional(port).await?.ok_or_else(|| {
+            Status::of(Reason::MissingInput, format!("input {port:?} was not given"))
+        })
+    }
+
+    /// The same, `None` where the input was not given.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), but not for a missing value.
+    pub async fn read_optional<T: DeserializeOwned>(
+        &self,
+        port: &str,
+    ) -> Result<Option<T>, Status> {
+        match self.read_chunk(port).await? {
+            Some(chunk) => decode(port, &chunk).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The values of a stream input, as they come.
+    ///
+    /// # Errors
+    /// INTERNAL where the schema has no such input. Each value may fail as with
+    /// [`read`](Self::read).
+    pub fn read_stream<T: DeserializeOwned + Send>(
+        &self,
+        port: &str,
+    ) -> Result<impl Stream<Item = Result<T, Status>> + Send + Unpin + use<T>, Status> {
+        let port = port.to_owned();
+        let values = self.input(&port)?.filter_map(move |piece| {
+            let value = match piece {
+                Ok(piece) => match piece.chunk() {
+                    Some(chunk) if !chunk.is_null() => Some(decode(&port, chunk)),
+                    _ => None,
+                },
+                Err(status) => Some(Err(status)),
+            };
+            futures::future::ready(value)
+        });
+        Ok(values)
+    }
+
+    // Writing.
+
+    /// An output to write to.
+    ///
+    /// # Errors
+    /// INTERNAL where the schema has no such output.
+    pub fn output(&self, port: &str) -> Result<Output, Status> {
+        let index = self.0.schema.outputs().iter().position(|output| output.name() == port);
+        let index = index.ok_or_else(|| {
+            let action = self.action();
+            Status::of(Reason::InvalidOutput, format!("{action:?} has no output {port:?}"))
+        })?;
+        Ok(Output {
+            port: self.0.schema.outputs()[index].clone(),
+            writer: self.0.outputs[index].writer(),
+        })
+    }
+
+    /// Writes one value. A unary output is complete then; a stream goes on until
+    /// the handler returns or [`finish`](Output::finish)es it.
+    ///
+    /// # Errors
+    /// INTERNAL where there is no such output or the value does not fit its media
+    /// type; the call's own status once it is over.
+    pub async fn write<T: Serialize + ?Sized>(&self, port: &str, value: &T) -> Result<(), Status> {
+        self.output(port)?.write(value).await
+    }
+
+    /// Writes one chunk, as [`write`](Self::write) does a value.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_chunk(&self, port: &str, chunk: Chunk) -> Result<(), Status> {
+        self.output(port)?.write_chunk(chunk).await
+    }
+
+    // Telling.
+
+    /// Tells the user something about the run. Never waits; models never see it.
+    pub fn log(&self, text: impl Into<String>) {
+        self.log_entry(LogEntry::info(text));
+    }
+
+    /// Notes something for the operator, which users never see.
+    pub fn log_internal(&self, text: impl Into<String>) {
+        self.log_entry(LogEntry { internal: true, ..LogEntry::info(text) });
+    }
+
+    /// Adds a log entry.
+    pub fn log_entry(&self, entry: LogEntry) {
+        self.0.log.add(entry);
+    }
+
+    // Calling.
+
+    /// A call of another action, with this call's deadline and what headers flow.
+    pub fn call(&self, action: &str) -> NestedCall {
+        NestedCall::new(self.clone(), action)
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.0.scope
+    }
+
+    pub(super) fn slot(&self) -> &Arc<Slot> {
+        &self.0.slot
+    }
+
+    fn input_port(&self, port: &str) -> Result<(usize, &Port), Status> {
+        let mut inputs = self.0.schema.inputs().iter().enumerate();
+        inputs.find(|(_, input)| input.name() == port).ok_or_else(|| {
+            let action = self.action();
+            Status::of(Reason::InvalidOutput, format!("{action:?} has no input {port:?}"))
+        })
+    }
+}
+
+/// One output of a call.
+#[derive(Debug, Clone)]
+pub struct Output {
+    port: Port,
+    writer: Writer,
+}
+
+impl Output {
+    /// Writes one value, see [`Context::write`].
+    ///
+    /// # Errors
+    /// As [`Context::write`].
+    pub async fn write<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Status> {
+        let chunk = encode(&self.port, value)?;
+        self.write_chunk(chunk).await
+    }
+
+    /// Writes one chunk, see [`Context::write`]. Without a media type it has the
+    /// port's.
+    ///
+    /// # Errors
+    /// As [`Context::write`].
+    pub async fn write_chunk(&mut self, mut chunk: Chunk) -> Result<(), Status> {
+        if chunk.media_type().is_empty() {
+            chunk.set_media_type(self.port.media_type());
+        }
+        self.writer
+            .write(match self.port.cardinality() {
+                Cardinality::Unary => Piece::last(chunk),
+                Cardinality::Stream => Piece::more(chunk),
+            })
+            .await
+    }
+
+    /// Writes one piece of a value or stream, saying itself whether more follows.
+    ///
+    /// # Errors
+    /// As [`Context::write`].
+    pub async fn write_piece(&mut self, piece: Piece) -> Result<(), Status> {
+        self.writer.write(piece).await
+    }
+
+    /// Ends a stream: what was written is all of it.
+    ///
+    /// # Errors
+    /// As [`Context::write`].
+    pub async fn finish(&mut self) -> Result<(), Status> {
+        self.writer.finish().await
+    }
+}
+
+/// A value as a chunk of the port's media type.
+pub(super) fn encode<T: Serialize + ?Sized>(port: &Port, value: &T) -> Result<Chunk, Status> {
+    let unfit = |what: String| {
+        Status::of(Reason::InvalidOutput, format!("output {:?}: {what}", port.name()))
+    };
+    let json = serde_json::to_vec(value).map_err(|error| unfit(error.to_string()))?;
+    let data = match port.kind() {
+        Kind::Json => Bytes::from(json),
+        Kind::Text => match serde_json::from_slice::<String>(&json) {
+            Ok(text) => Bytes::from(text),
+            Err(_) => return Err(unfit("the value is not a string".to_owned())),
+        },
+        Kind::Image | Kind::Audio | Kind::Bytes => {
+            return Err(unfit(format!("{} is written as a chunk", port.media_type())));
+        }
+    };
+    Ok(Chunk::new(port.media_type(), data))
+}
+
+/// A chunk as a value: JSON as what it says, text as a string.
+pub(super) fn decode<T: DeserializeOwned>(port: &str, chunk: &Chunk) -> Result<T, Status> {
+    let unfit = |what: String| Status::of(Reason::InvalidInput, format!("input {port:?}: {what}"));
+    match Kind::of(chunk.media_type()) {
+        Kind::Json => {
+            serde_json::from_slice(chunk.data()).map_err(|error| unfit(error.to_string()))
+        }
+        Kind::Text => {
+            let text =
+                std::str::from_utf8(chunk.data()).map_err(|error| unfit(error.to_string()))?;
+            let text = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
+            T::deserialize(text).map_err(|error| unfit(error.to_string()))
+        }
+        Kind::Image | Kind::Audio | Kind::Bytes => {
+            Err(unfit(format!("{} is read as a chunk", chunk.media_type())))
+        }
+    }
+}

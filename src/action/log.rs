@@ -1,0 +1,97 @@
+//! Narration: what an action says about its run, beside its outputs.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use parking_lot::Mutex;
+
+pub use crate::wire::pb::{LogEntry, LogLevel};
+
+/// The longest text of one entry, in bytes; a longer one is cut.
+pub const MAX_ENTRY_BYTES: usize = 64 * 1024;
+/// How much is held for whoever listens; past it the oldest entries go.
+pub const MAX_HELD_BYTES: usize = 256 * 1024;
+/// How many entries are held.
+pub const MAX_HELD_ENTRIES: usize = 4096;
+
+impl LogEntry {
+    /// Something for the user to read.
+    pub fn info(text: impl Into<String>) -> Self {
+        Self { level: LogLevel::Info as i32, text: text.into(), ..Self::default() }
+    }
+}
+
+/// The entries of one run that nobody has taken yet.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    entries: VecDeque<LogEntry>,
+    bytes: usize,
+    dropped: u64,
+    closed: bool,
+    waiting: Option<Waker>,
+}
+
+impl Log {
+    /// Adds an entry; never waits. After the run has ended nothing is added.
+    pub(super) fn add(&self, mut entry: LogEntry) {
+        cut(&mut entry.text);
+        let mut held = self.0.lock();
+        if held.closed {
+            return;
+        }
+        held.bytes += entry.text.len();
+        held.entries.push_back(entry);
+        while held.bytes > MAX_HELD_BYTES || held.entries.len() > MAX_HELD_ENTRIES {
+            let Some(oldest) = held.entries.pop_front() else { break };
+            held.bytes -= oldest.text.len();
+            held.dropped += 1;
+        }
+        if let Some(waker) = held.waiting.take() {
+            waker.wake();
+        }
+    }
+
+    /// Ends the log.
+    pub(super) fn close(&self) {
+        self.0.lock().closed = true;
+    }
+
+    /// The oldest entry that nobody has taken. Where older ones had to go, an
+    /// entry says so first.
+    pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<LogEntry> {
+        let mut held = self.0.lock();
+        if held.dropped > 0 {
+            let text = format!("[{} earlier log entries were dropped]\n", held.dropped);
+            held.dropped = 0;
+            return Poll::Ready(LogEntry { level: LogLevel::Warn as i32, ..LogEntry::info(text) });
+        }
+        match held.entries.pop_front() {
+            Some(entry) => {
+                held.bytes -= entry.text.len();
+                Poll::Ready(entry)
+            }
+            None => {
+                held.waiting = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+fn cut(text: &mut String) {
+    const NOTICE: &str = "… [cut]";
+    if text.len() > MAX_ENTRY_BYTES {
+        let mut end = MAX_ENTRY_BYTES - NOTICE.len();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(NOTICE);
+    }
+}

@@ -1,0 +1,27 @@
+//! Actions: what one is ([`ActionSchema`]), where they are found ([`Registry`]),
+//! what a handler works with ([`Context`]), and one run of one ([`Run`]).
+//!
+//! A handler reads and writes ports itself, or is a typed function whose
+//! argument struct becomes the ports ([`typed`]).
+
+pub mod port;
+pub mod schema;
+pub mod document;
+pub mod definition;
+pub mod log;
+pub mod inputs;
+pub mod scope;
+mod run;
+mod context;
+mod nested;
+pub mod registry;
+pub mod typed;
+
+pub use context::{Context, Output};
+pub use inputs::{InputError, Inputs};
+pub use nested::NestedCall;
+pub use port::{Port, PortError};
+pub use registry::{Entry, Handler, RegisterError, Registry, handler};
+pub use run::{Event, Finished, Run};
+pub use schema::{ActionSchema, SchemaError};
+pub use scope::{Call, Handlers, Scope};

@@ -1,0 +1,274 @@
+//! One port of an action: its name, media type, and the JSON Schema of a value.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::wire::chunk::{JSON, Kind, TEXT};
+use crate::wire::{Chunk, Name, NameError};
+
+/// How many values pass through a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cardinality {
+    /// Exactly one.
+    Unary,
+    /// Any number, as they come.
+    Stream,
+}
+
+/// One port of an action. Made with [`Port::text`], [`Port::json`] or
+/// [`Port::of`] and the methods that follow; checked when the schema is built.
+#[derive(Debug, Clone)]
+pub struct Port {
+    pub(super) name: String,
+    pub(super) media_type: String,
+    pub(super) description: String,
+    pub(super) required: bool,
+    pub(super) cardinality: Cardinality,
+    pub(super) value_schema: Option<Arc<ValueSchema>>,
+    pub(super) raw_schema: Option<String>,
+    pub(super) autofill: Option<Vec<Chunk>>,
+}
+
+impl Port {
+    /// An optional unary port of a media type.
+    pub fn of(name: impl Into<String>, media_type: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            media_type: media_type.into(),
+            description: String::new(),
+            required: false,
+            cardinality: Cardinality::Unary,
+            value_schema: None,
+            raw_schema: None,
+            autofill: None,
+        }
+    }
+
+    /// An optional unary port of plain text.
+    pub fn text(name: impl Into<String>) -> Self {
+        Self::of(name, TEXT).schema(r#"{"type":"string"}"#)
+    }
+
+    /// An optional unary port of JSON values of any kind.
+    pub fn json(name: impl Into<String>) -> Self {
+        Self::of(name, JSON)
+    }
+
+    /// Must be given, or is always written.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// Carries any number of values.
+    #[must_use]
+    pub fn stream(mut self) -> Self {
+        self.cardinality = Cardinality::Stream;
+        self
+    }
+
+    /// What the value means.
+    #[must_use]
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// The JSON Schema of one value, as text.
+    #[must_use]
+    pub fn schema(mut self, json_schema: impl Into<String>) -> Self {
+        self.raw_schema = Some(json_schema.into());
+        self
+    }
+
+    /// Filled by the runtime with these chunks; callers neither see nor write it.
+    #[must_use]
+    pub fn autofill(mut self, chunks: Vec<Chunk>) -> Self {
+        self.autofill = Some(chunks);
+        self
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The media type of what passes.
+    pub fn media_type(&self) -> &str {
+        &self.media_type
+    }
+
+    /// How its values look in a JSON document.
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.media_type)
+    }
+
+    /// What the value means; empty where nothing is said.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Whether it must be given, or is always written.
+    pub fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// How many values pass.
+    pub fn cardinality(&self) -> Cardinality {
+        self.cardinality
+    }
+
+    /// Whether the runtime fills it.
+    pub fn is_autofilled(&self) -> bool {
+        self.autofill.is_some()
+    }
+
+    /// The schema of one value, where there is one.
+    pub fn value_schema(&self) -> Option<&ValueSchema> {
+        self.value_schema.as_deref()
+    }
+
+    /// Checks everything that was said of the port.
+    pub(super) fn check(&mut self) -> Result<(), PortError> {
+        let fault = |fault| PortError { port: self.name.clone(), fault };
+        Name::new(&self.name).map_err(|error| fault(PortFault::Name(error)))?;
+        let media_type = self.media_type.as_str();
+        let slash = media_type.split(';').next().and_then(|essence| essence.split_once('/'));
+        if media_type.len() > 255
+            || !slash.is_some_and(|(kind, subtype)| !kind.is_empty() && !subtype.is_empty())
+        {
+            return Err(fault(PortFault::MediaType(media_type.chars().take(64).collect())));
+        }
+        if let Some(raw) = self.raw_schema.take() {
+            self.value_schema = Some(Arc::new(ValueSchema::new(&raw).map_err(fault)?));
+        }
+        Ok(())
+    }
+}
+
+/// Why a port was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("port {port:?}: {fault}")]
+pub struct PortError {
+    /// The port's name as given.
+    pub port: String,
+    /// What is wrong.
+    pub fault: PortFault,
+}
+
+/// What is wrong with a port.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PortFault {
+    /// Its name is not a name.
+    #[error("{0}")]
+    Name(NameError),
+    /// Its media type is not one.
+    #[error("{0:?} is not a media type")]
+    MediaType(String),
+    /// Its schema is not JSON.
+    #[error("the schema is not JSON: {0}")]
+    SchemaSyntax(String),
+    /// Its schema is not a valid JSON Schema, or refers to what is elsewhere.
+    #[error("not a JSON Schema: {0}")]
+    Schema(String),
+}
+
+/// A JSON Schema that compiled.
+pub struct ValueSchema {
+    raw: Box<RawValue>,
+    validator: Option<jsonschema::Validator>,
+    accepts_strings: bool,
+    accepts_null: bool,
+}
+
+impl ValueSchema {
+    fn new(text: &str) -> Result<Self, PortFault> {
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|e| PortFault::SchemaSyntax(e.to_string()))?;
+        let raw = RawValue::from_string(text.to_owned())
+            .map_err(|e| PortFault::SchemaSyntax(e.to_string()))?;
+        let only_type = value.as_object().filter(|object| object.len() == 1);
+        if only_type.and_then(|object| object.get("type")).is_some_and(|kind| kind == "string") {
+            // By far the most common; any text fits, so nothing is ever checked.
+            return Ok(Self { raw, validator: None, accepts_strings: true, accepts_null: false });
+        }
+        // References are looked up nowhere but in the schema itself.
+        let validator =
+            jsonschema::validator_for(&value).map_err(|e| PortFault::Schema(e.to_string()))?;
+        let accepts_strings = accepts_some_string(&value, &validator);
+        let accepts_null = validator.is_valid(&serde_json::Value::Null);
+        Ok(Self { raw, validator: Some(validator), accepts_strings, accepts_null })
+    }
+
+    /// The schema as it was written.
+    pub fn raw(&self) -> &RawValue {
+        &self.raw
+    }
+
+    /// Whether some string may be a value.
+    pub(super) fn accepts_strings(&self) -> bool {
+        self.accepts_strings
+    }
+
+    /// Whether null may be a value.
+    pub(super) fn accepts_null(&self) -> bool {
+        self.accepts_null
+    }
+
+    /// What of the JSON text does not fit; `None` where it does.
+    pub(super) fn fault_of_json(&self, json: &[u8]) -> Option<String> {
+        let parsed: Result<serde_json::Value, _> = serde_json::from_slice(json);
+        match parsed {
+            Err(error) => Some(format!("not JSON: {error}")),
+            Ok(value) => self.fault_of(&value),
+        }
+    }
+
+    /// What of the text does not fit; `None` where it does.
+    pub(super) fn fault_of_text(&self, text: &str) -> Option<String> {
+        self.validator.as_ref()?;
+        self.fault_of(&serde_json::Value::String(text.to_owned()))
+    }
+
+    fn fault_of(&self, value: &serde_json::Value) -> Option<String> {
+        match &self.validator {
+            None if value.is_string() => None,
+            None => Some(format!("{value} is not of type \"string\"")),
+            Some(validator) => {
+                let error = validator.validate(value).err()?;
+                let place = error.instance_path().to_string();
+                Some(if place.is_empty() { error.to_string() } else { format!("{place}: {error}") })
+            }
+        }
+    }
+}
+
+/// A validator can only be asked of one string at a time, so the declared types
+/// decide; where none are declared, a few strings are tried.
+fn accepts_some_string(schema: &serde_json::Value, validator: &jsonschema::Validator) -> bool {
+    use serde_json::Value;
+    let named = |kind: &Value| match kind {
+        Value::String(kind) => Some(kind == "string"),
+        Value::Array(kinds) => Some(kinds.iter().any(|kind| kind == "string")),
+        _ => None,
+    };
+    if let Some(answer) = schema.get("type").and_then(named) {
+        return answer;
+    }
+    let choices = ["enum", "anyOf", "oneOf"].iter().find_map(|key| schema.get(*key)?.as_array());
+    if let Some(choices) = choices {
+        return choices.iter().any(|choice| {
+            choice.is_string() || choice.get("type").and_then(named).unwrap_or(false)
+        });
+    }
+    ["", "a", "0"].iter().any(|text| validator.is_valid(&Value::from(*text)))
+}
+
+impl fmt::Debug for ValueSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.raw.get())
+    }
+}

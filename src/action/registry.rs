@@ -1,0 +1,183 @@
+//! The registry: which actions there are, and what runs them.
+
+use std::{collections::BTreeMap, future::Future, ops::Bound, sync::Arc};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use parking_lot::RwLock;
+use thiserror::Error;
+use tokio::sync::watch;
+
+use super::{
+    context::Context,
+    schema::{ActionSchema, Runnable, SchemaError},
+};
+use crate::wire::{Name, Reason, Status};
+
+/// What runs an action.
+pub trait Handler: Send + Sync + 'static {
+    /// Runs one call. The outputs are ended when it returns, with the status
+    /// where it failed. When the call is cancelled or its time is up the future
+    /// is dropped at its next await.
+    fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>>;
+}
+
+impl<F, R> Handler for F
+where
+    F: Fn(Context) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), Status>> + Send + 'static,
+{
+    fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>> {
+        self(context).boxed()
+    }
+}
+
+/// A handler out of an asynchronous closure; helps the compiler to its type.
+pub fn handler<F, R>(run: F) -> F
+where
+    F: Fn(Context) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), Status>> + Send + 'static,
+{
+    run
+}
+
+/// One registered action. Cheap to clone.
+#[derive(Clone)]
+pub struct Entry {
+    schema: ActionSchema,
+    handler: Option<Arc<dyn Handler>>,
+}
+
+impl Entry {
+    /// Its schema.
+    pub fn schema(&self) -> &ActionSchema {
+        &self.schema
+    }
+
+    /// What runs it; `None` where it is only declared.
+    pub fn handler(&self) -> Option<&Arc<dyn Handler>> {
+        self.handler.as_ref()
+    }
+
+    /// Whether there is a handler.
+    pub fn runnable(&self) -> Runnable {
+        if self.handler.is_some() { Runnable::Yes } else { Runnable::No }
+    }
+}
+
+/// Why an action was not registered.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RegisterError {
+    /// The schema is broken.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Another action has the name.
+    #[error("an action named {0:?} is registered already")]
+    NameTaken(Name),
+    /// The name is one of the protocol's own.
+    #[error("{0:?} is a reserved name: it begins with `__`")]
+    Reserved(Name),
+}
+
+impl From<RegisterError> for Status {
+    fn from(error: RegisterError) -> Self {
+        let reason = match &error {
+            RegisterError::Schema(_) | RegisterError::Reserved(_) => Reason::InvalidRequest,
+            RegisterError::NameTaken(_) => Reason::NameTaken,
+        };
+        Status::of(reason, error.to_string())
+    }
+}
+
+/// The actions of a program, by name.
+#[derive(Default)]
+pub struct Registry {
+    entries: RwLock<BTreeMap<Name, Entry>>,
+    changes: watch::Sender<u64>,
+}
+
+impl Registry {
+    /// A registry without actions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers an action and what runs it.
+    ///
+    /// # Errors
+    /// A broken schema (which hides no other action), a reserved name, or one
+    /// that is taken.
+    pub fn register(
+        &self,
+        schema: Result<ActionSchema, SchemaError>,
+        handler: impl Handler,
+    ) -> Result<(), RegisterError> {
+        self.add(Entry { schema: schema?, handler: Some(Arc::new(handler)) })
+    }
+
+    /// Declares an action that runs elsewhere.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    pub fn declare(&self, schema: Result<ActionSchema, SchemaError>) -> Result<(), RegisterError> {
+        self.add(Entry { schema: schema?, handler: None })
+    }
+
+    fn add(&self, entry: Entry) -> Result<(), RegisterError> {
+        let name = entry.schema.name().clone();
+        if name.is_reserved() {
+            return Err(RegisterError::Reserved(name));
+        }
+        let mut entries = self.entries.write();
+        if entries.contains_key(&name) {
+            return Err(RegisterError::NameTaken(name));
+        }
+        entries.insert(name, entry);
+        drop(entries);
+        self.changes.send_modify(|generation| *generation += 1);
+        Ok(())
+    }
+
+    /// Removes an action; runs that have begun go on.
+    pub fn remove(&self, name: &str) -> Option<Entry> {
+        let removed = self.entries.write().remove(name);
+        if removed.is_some() {
+            self.changes.send_modify(|generation| *generation += 1);
+        }
+        removed
+    }
+
+    /// The action of a name.
+    pub fn entry(&self, name: &str) -> Option<Entry> {
+        self.entries.read().get(name).cloned()
+    }
+
+    /// The action of a name, if it can be run.
+    ///
+    /// # Errors
+    /// NOT_FOUND: UNKNOWN_ACTION, or NO_HANDLER where it is only declared.
+    pub fn runnable(&self, name: &str) -> Result<Entry, Status> {
+        match self.entry(name) {
+            Some(entry) if entry.handler.is_some() => Ok(entry),
+            Some(_) => Err(Status::of(
+                Reason::NoHandler,
+                format!("action {name:?} is declared here, but nothing here runs it"),
+            )),
+            None => Err(Status::of(
+                Reason::UnknownAction,
+                format!("there is no action {:?}", name.chars().take(255).collect::<String>()),
+            )),
+        }
+    }
+
+    /// All actions by name, after `after` where it is given.
+    pub fn entries(&self, after: Option<&str>) -> Vec<Entry> {
+        let entries = self.entries.read();
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        entries.range::<str, _>((start, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
+    }
+
+    /// Changes with every registration and removal.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}

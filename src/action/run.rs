@@ -1,0 +1,312 @@
+//! One run of an action: a task for the handler, the nodes it writes, and what
+//! happens as a sequence of events.
+
+use std::{
+    future::{Future as _, poll_fn},
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context as Poller, Poll},
+};
+
+use futures::FutureExt as _;
+use tokio::{
+    task::JoinHandle,
+    time::{Sleep, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    context::{Context, ContextParts},
+    inputs::Inputs,
+    log::Log,
+    registry::Handler,
+    schema::ActionSchema,
+    scope::{ABANDON_AFTER, Call, Handlers, Lease, Scope, Slot, arriving_headers},
+};
+use crate::node::{DEFAULT_CAPACITY, Node, Piece, Reader, WhenUnread, Writer};
+use crate::wire::pb::LogEntry;
+use crate::wire::{Reason, Status};
+
+/// Something that happened in a run.
+#[derive(Debug)]
+pub enum Event {
+    /// The output port at this place of the schema put out pieces, in order.
+    Output(usize, Vec<Piece>),
+    /// The action narrated.
+    Log(LogEntry),
+    /// The action ended; everything it put out came before. The last event.
+    Finished(Status),
+}
+
+/// How a run ended.
+pub type Finished = Status;
+
+/// A running action. Dropping it cancels the action.
+pub struct Run {
+    id: String,
+    schema: ActionSchema,
+    inputs: Inputs,
+    outputs: Vec<Node>,
+    /// By output port; `None` once it has ended, or was taken.
+    readers: Vec<Option<Reader>>,
+    log: Log,
+    cancelled: CancellationToken,
+    deadline: Option<Pin<Box<Sleep>>>,
+    task: Option<JoinHandle<Status>>,
+    status: Option<Status>,
+    finished: bool,
+    handlers: Arc<Handlers>,
+    pub(super) lease: Option<Lease>,
+}
+
+impl Run {
+    pub(super) fn start(scope: Scope, call: Call, handler: Arc<dyn Handler>) -> Self {
+        let Call { id, entry, inputs, headers, deadline } = call;
+        let schema = entry.schema().clone();
+        let headers = arriving_headers(&entry, headers, deadline);
+        let outputs: Vec<Node> = schema
+            .outputs()
+            .iter()
+            .map(|port| Node::new(DEFAULT_CAPACITY, port.media_type(), WhenUnread::Discard))
+            .collect();
+        let readers = outputs.iter().map(|node| Some(node.reader())).collect();
+        let log = Log::default();
+        let cancelled = CancellationToken::new();
+        let handlers = scope.root.handlers.clone();
+        let slot = Arc::new(Slot::new(scope.root.slots.clone()));
+        let context = Context::new(ContextParts {
+            id: id.clone(),
+            schema: schema.clone(),
+            inputs: inputs.clone(),
+            outputs: outputs.clone(),
+            headers,
+            deadline,
+            cancelled: cancelled.clone(),
+            log: log.clone(),
+            scope: scope.nested(),
+            slot: slot.clone(),
+        });
+        let task =
+            tokio::spawn(run_handler(handler, context, slot, outputs.clone(), handlers.clone()));
+        Self {
+            id,
+            schema,
+            inputs,
+            outputs,
+            readers,
+            log,
+            cancelled,
+            deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
+            task: Some(task),
+            status: None,
+            finished: false,
+            handlers,
+            lease: None,
+        }
+    }
+
+    /// The call's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The action's schema.
+    pub fn schema(&self) -> &ActionSchema {
+        &self.schema
+    }
+
+    /// What happens next; `None` after [`Event::Finished`]. The deadline is kept
+    /// only while somebody waits here.
+    ///
+    /// Cancel safe.
+    pub async fn next_event(&mut self) -> Option<Event> {
+        poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    /// Waits for the end and lets go of everything put out that was not taken.
+    pub async fn finished(&mut self) -> Finished {
+        loop {
+            match self.next_event().await {
+                Some(Event::Finished(status)) => return status,
+                Some(_) => {}
+                None => return self.status.clone().unwrap_or_else(Status::ok),
+            }
+        }
+    }
+
+    /// Takes an output to read apart from the events, which then leave it out.
+    pub fn take_output(&mut self, port: &str) -> Option<Reader> {
+        let index = self.schema.outputs().iter().position(|output| output.name() == port)?;
+        self.readers[index].take()
+    }
+
+    /// A handle to write an input that was left open.
+    pub fn input(&self, port: &str) -> Option<Writer> {
+        let index = self.schema.inputs().iter().position(|input| input.name() == port)?;
+        Some(self.inputs.node(index).writer())
+    }
+
+    /// Ends all inputs that are still open.
+    pub fn close_inputs(&self) {
+        self.inputs.close();
+    }
+
+    /// Ends the run with a status, at once. Nothing that the handler does later
+    /// has an effect on it.
+    pub fn stop(&mut self, status: Status) {
+        if self.status.is_some() {
+            return;
+        }
+        self.cancelled.cancel();
+        for node in &self.outputs {
+            node.fail(status.clone());
+        }
+        self.inputs.close();
+        self.log.close();
+        self.status = Some(status);
+        if let Some(task) = self.task.take() {
+            task.abort();
+            report_if_abandoned(task, &self.schema, &self.id, &self.handlers);
+        }
+    }
+
+    /// Polls for the next event.
+    pub fn poll_event(&mut self, cx: &mut Poller<'_>) -> Poll<Option<Event>> {
+        if self.finished {
+            return Poll::Ready(None);
+        }
+        self.poll_task(cx);
+        if let Poll::Ready(entry) = self.log.poll_next(cx) {
+            return Poll::Ready(Some(Event::Log(entry)));
+        }
+        for index in 0..self.readers.len() {
+            let Some(reader) = &mut self.readers[index] else { continue };
+            let mut pieces = Vec::new();
+            match reader.poll_batch(cx, &mut pieces) {
+                Poll::Ready(Ok(true)) => return Poll::Ready(Some(Event::Output(index, pieces))),
+                Poll::Ready(Ok(false)) => self.readers[index] = None,
+                Poll::Ready(Err(status)) => {
+                    self.readers[index] = None;
+                    // An output that broke by itself fails the action.
+                    if self.status.as_ref().is_none_or(Status::is_ok) {
+                        self.stop(status.clone());
+                        self.status = Some(status);
+                    }
+                }
+                Poll::Pending => {}
+            }
+        }
+        match &self.status {
+            Some(status) if self.readers.iter().all(Option::is_none) => {
+                self.finished = true;
+                Poll::Ready(Some(Event::Finished(status.clone())))
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Notes the end of the handler, or of its time.
+    fn poll_task(&mut self, cx: &mut Poller<'_>) {
+        let Some(task) = &mut self.task else { return };
+        if let Poll::Ready(ended) = Pin::new(task).poll(cx) {
+            self.task = None;
+            let ended =
+                ended.unwrap_or_else(|error| Status::of(Reason::Cancelled, error.to_string()));
+            if !ended.is_ok() {
+                for node in &self.outputs {
+                    node.fail(ended.clone());
+                }
+            }
+            self.log.close();
+            self.inputs.close();
+            self.status = Some(ended);
+        } else if let Some(deadline) = &mut self.deadline
+            && deadline.as_mut().poll(cx).is_ready()
+        {
+            let name = self.schema.name();
+            self.stop(Status::of(Reason::Deadline, format!("{name:?} did not end in time")));
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop(Status::of(Reason::Cancelled, "the caller cancelled the call, or left"));
+    }
+}
+
+/// The task of one call: waits for a slot, runs the handler, ends its outputs.
+async fn run_handler(
+    handler: Arc<dyn Handler>,
+    context: Context,
+    slot: Arc<Slot>,
+    outputs: Vec<Node>,
+    handlers: Arc<Handlers>,
+) -> Status {
+    slot.take().await;
+    let _running = Running::begin(handlers);
+    let name = context.action().clone();
+    let run = AssertUnwindSafe(async move { handler.run(context).await });
+    let status = match run.catch_unwind().await {
+        Ok(Ok(())) => Status::ok(),
+        // A handler cannot fail with success.
+        Ok(Err(status)) if status.is_ok() => Status::ok(),
+        Ok(Err(status)) => status,
+        Err(panic) => {
+            let cause = panic
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            tracing::error!(action = %name, cause, "a handler panicked");
+            Status::of(Reason::HandlerPanicked, format!("{name:?} panicked: {cause}"))
+        }
+    };
+    for node in &outputs {
+        if status.is_ok() { node.close() } else { node.fail(status.clone()) }
+    }
+    status
+}
+
+/// Counts a handler for as long as it runs, however it ends.
+struct Running(Arc<Handlers>);
+
+impl Running {
+    fn begin(handlers: Arc<Handlers>) -> Self {
+        handlers.running.fetch_add(1, Ordering::AcqRel);
+        Self(handlers)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Most handlers are gone once their task is polled again. One that blocks, or
+/// never awaits, cannot be stopped from outside: it is given up and reported.
+fn report_if_abandoned(
+    mut task: JoinHandle<Status>,
+    schema: &ActionSchema,
+    id: &str,
+    handlers: &Arc<Handlers>,
+) {
+    if (&mut task).now_or_never().is_some() {
+        return;
+    }
+    // Outside a runtime there is nobody to wait.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let (schema, id, handlers) = (schema.clone(), id.to_owned(), handlers.clone());
+    runtime.spawn(async move {
+        if timeout(ABANDON_AFTER, task).await.is_err() {
+            handlers.abandoned.fetch_add(1, Ordering::AcqRel);
+            tracing::warn!(
+                action = %schema.name(),
+                call = id,
+                "a handler ignores that its call is over; it was abandoned"
+            );
+        }
+    });
+}
