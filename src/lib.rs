@@ -11,3 +11,8 @@
 pub mod wire;
 pub mod node;
 pub mod action;
+pub mod interaction;
+pub mod client;
+pub mod service;
+pub mod serve;
+pub mod cli;

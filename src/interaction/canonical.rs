@@ -1,0 +1,556 @@
+//! What an interaction must be: its canonical form, and what is refused.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use prost::DecodeError;
+use thiserror::Error;
+
+use super::timestamp;
+use crate::wire::{
+    Chunk, NameError, NodeFragment, Reason, Status,
+    name::{self, Name},
+    pb::{self, Interaction, NodeFragments, Role, chunk::Body, node_fragment::Payload},
+};
+
+/// The longest id of an interaction, and the longest media type, in characters.
+pub const MAX_TEXT_LEN: usize = 255;
+/// The longest reference to where bytes are, in characters.
+pub const MAX_REF_LEN: usize = 2048;
+
+/// Brings an interaction to the one form that equal interactions share:
+///
+/// - the role is said: unspecified becomes user;
+/// - in `content`, a media type that repeats its predecessor's is dropped, and
+///   metadata that held nothing else with it;
+/// - the details of the status have no white space between their tokens.
+pub fn canonicalize(interaction: &mut Interaction) {
+    if interaction.role == Role::Unspecified as i32 {
+        interaction.role = Role::User as i32;
+    }
+    let mut current = String::new();
+    for chunk in &mut interaction.content {
+        let Some(metadata) = &mut chunk.metadata else { continue };
+        if metadata.media_type.is_empty() {
+            continue;
+        }
+        if metadata.media_type != current {
+            current.clone_from(&metadata.media_type);
+            continue;
+        }
+        metadata.media_type.clear();
+        if *metadata == pb::ChunkMetadata::default() {
+            chunk.metadata = None;
+        }
+    }
+    for detail in interaction.status.iter_mut().flat_map(|status| &mut status.details) {
+        if has_space(detail) && detail_fault(detail).is_none() {
+            *detail = without_space(detail);
+        }
+    }
+}
+
+/// Whether [`canonicalize`] would change nothing.
+pub fn is_canonical(interaction: &Interaction) -> bool {
+    let mut current = "";
+    let repeated = interaction.content.iter().any(|chunk| {
+        let media_type = chunk.media_type();
+        let repeated = !media_type.is_empty() && media_type == current;
+        if !media_type.is_empty() {
+            current = media_type;
+        }
+        repeated
+    });
+    let mut details = interaction.status.iter().flat_map(|status| &status.details);
+    interaction.role != Role::Unspecified as i32
+        && !repeated
+        && !details.any(|detail| has_space(detail) && detail_fault(detail).is_none())
+}
+
+/// One thing that is wrong, or worth knowing, about an interaction.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{field}: {fault}")]
+pub struct Problem {
+    /// Where: `action_calls[2].id`, `content[0].metadata.timestamp`.
+    pub field: String,
+    /// What.
+    pub fault: Fault,
+}
+
+impl Problem {
+    /// Whether the interaction is refused for it. Otherwise it is a note: what
+    /// it says may have no effect, or fail when it is used.
+    pub fn is_refused(&self) -> bool {
+        match self.fault {
+            Fault::BadName(_)
+            | Fault::DuplicateCall(_)
+            | Fault::EmptyRef
+            | Fault::TooLong { .. }
+            | Fault::UnknownCode(_)
+            | Fault::UnknownRole(_)
+            | Fault::UnknownReason(_)
+            | Fault::BadDetail(_)
+            | Fault::TimestampOutOfRange => true,
+            Fault::UnknownCall | Fault::UnusableName(_) => false,
+        }
+    }
+
+    fn reason(&self) -> Reason {
+        match self.fault {
+            Fault::DuplicateCall(_) => Reason::DuplicateCall,
+            _ => Reason::InvalidRequest,
+        }
+    }
+}
+
+/// What can be wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// It must be a name.
+    #[error(transparent)]
+    BadName(NameError),
+    /// An earlier call has the same id.
+    #[error("another call has the id {0:?} too")]
+    DuplicateCall(String),
+    /// It names no place.
+    #[error("a ref must not be empty")]
+    EmptyRef,
+    /// It is too long.
+    #[error("has {len} characters, and may have {max}")]
+    TooLong {
+        /// Its length in characters.
+        len: usize,
+        /// The limit in characters.
+        max: usize,
+    },
+    /// It is no canonical code.
+    #[error("{0} is not a status code; they go from 0 to 16")]
+    UnknownCode(i32),
+    /// It is no role.
+    #[error("{0} is not the number of a role")]
+    UnknownRole(i32),
+    /// It is no reason.
+    #[error("{0} is not the number of a reason")]
+    UnknownReason(i32),
+    /// It must be one JSON value as text.
+    #[error("not JSON: {0}")]
+    BadDetail(String),
+    /// It is before year 1 or after year 9999, or its fraction is no fraction.
+    #[error("a timestamp must lie in years 1 to 9999, its nanos in 0 to 999,999,999")]
+    TimestampOutOfRange,
+    /// A note: the fragments belong to no call of this interaction.
+    #[error("no call of this interaction has that id")]
+    UnknownCall,
+    /// A note: it is no name, so nothing can be found by it.
+    #[error("nothing can be found by it: {0}")]
+    UnusableName(NameError),
+}
+
+/// Why an interaction could not be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InteractionError {
+    /// The text is not JSON, or nested too deep.
+    #[error("not JSON: {0}")]
+    NotJson(String),
+    /// The bytes are not the protobuf message.
+    #[error("not an a11.v1.Interaction: {0}")]
+    NotProtobuf(#[from] DecodeError),
+    /// A field has the wrong shape.
+    #[error("{field}: {message}")]
+    Malformed {
+        /// Where, from the top of the document: `content[2].data`.
+        field: String,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A field has a value that no interaction may have.
+    #[error(transparent)]
+    Refused(#[from] Problem),
+    /// An interaction has no form of that media type.
+    #[error("{0:?} is not a media type of an interaction")]
+    UnknownMediaType(String),
+}
+
+impl InteractionError {
+    /// The field at fault; empty where it is the whole document.
+    pub fn field(&self) -> &str {
+        match self {
+            Self::Malformed { field, .. } => field,
+            Self::Refused(problem) => &problem.field,
+            Self::NotJson(_) | Self::NotProtobuf(_) | Self::UnknownMediaType(_) => "",
+        }
+    }
+}
+
+impl From<InteractionError> for Status {
+    fn from(error: InteractionError) -> Self {
+        let reason = match &error {
+            InteractionError::Refused(problem) => problem.reason(),
+            InteractionError::NotJson(_)
+            | InteractionError::NotProtobuf(_)
+            | InteractionError::Malformed { .. }
+            | InteractionError::UnknownMediaType(_) => Reason::InvalidRequest,
+        };
+        Self::of(reason, error.to_string())
+    }
+}
+
+/// Everything that is wrong with an interaction, and notes. Fields are named as
+/// the portable JSON names them, in its order.
+pub fn validate(interaction: &Interaction) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    problems.interaction(interaction);
+    problems.0
+}
+
+/// Refuses an interaction for the first thing that [`validate`] finds wrong,
+/// notes apart.
+///
+/// # Errors
+/// [`InteractionError::Refused`] names the field.
+pub fn check(interaction: &Interaction) -> Result<(), InteractionError> {
+    match validate(interaction).into_iter().find(Problem::is_refused) {
+        Some(problem) => Err(problem.into()),
+        None => Ok(()),
+    }
+}
+
+/// The canonical form of what is to be written, or why it could not be read back.
+///
+/// # Errors
+/// As [`check`].
+pub fn checked(interaction: &Interaction) -> Result<Cow<'_, Interaction>, InteractionError> {
+    let mut canonical = Cow::Borrowed(interaction);
+    if !is_canonical(interaction) {
+        canonicalize(canonical.to_mut());
+    }
+    check(&canonical)?;
+    Ok(canonical)
+}
+
+/// Brings what was read to its canonical form, or refuses it.
+///
+/// # Errors
+/// As [`check`].
+pub fn accept(mut interaction: Interaction) -> Result<Interaction, InteractionError> {
+    canonicalize(&mut interaction);
+    check(&interaction)?;
+    Ok(interaction)
+}
+
+/// Collects problems. Field paths are written only where there is one.
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn interaction(&mut self, interaction: &Interaction) {
+        let Interaction {
+            id,
+            role,
+            created_at_millis: _,
+            previous_interaction_id,
+            model: _,
+            status,
+            system_instructions,
+            action_configs: _,
+            content,
+            action_calls,
+            action_inputs,
+            action_outputs,
+            backend_specific_metadata: _,
+            usage_metadata: _,
+        } = interaction;
+        self.length(id, MAX_TEXT_LEN, || "id".into());
+        if Role::try_from(*role).is_err() {
+            self.push("role", Fault::UnknownRole(*role));
+        }
+        self.length(previous_interaction_id, MAX_TEXT_LEN, || "previous_interaction_id".into());
+        if let Some(status) = status {
+            self.status(status);
+        }
+        for (index, chunk) in system_instructions.iter().enumerate() {
+            self.chunk(chunk, &|| format!("system_instructions[{index}]"));
+        }
+        for (index, chunk) in content.iter().enumerate() {
+            self.chunk(chunk, &|| format!("content[{index}]"));
+        }
+        self.calls(action_calls);
+        let ids: BTreeSet<&str> = action_calls.iter().map(|call| call.id.as_str()).collect();
+        for call in action_inputs.keys().filter(|call| !ids.contains(call.as_str())) {
+            self.push(format!("action_inputs.{call}"), Fault::UnknownCall);
+        }
+        self.fragments("action_inputs", action_inputs);
+        self.fragments("action_outputs", action_outputs);
+    }
+
+    fn status(&mut self, status: &pb::Status) {
+        let pb::Status { code, message: _, details, reason } = status;
+        if !(0..=16).contains(code) {
+            self.push("status.code", Fault::UnknownCode(*code));
+        }
+        for (index, detail) in details.iter().enumerate() {
+            if let Some(fault) = detail_fault(detail) {
+                self.push(format!("status.details[{index}]"), fault);
+            }
+        }
+        if Reason::try_from(*reason).is_err() {
+            self.push("status.reason", Fault::UnknownReason(*reason));
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Chunk, field: &dyn Fn() -> String) {
+        let Chunk { metadata, body } = chunk;
+        if let Some(pb::ChunkMetadata { media_type, timestamp, attributes }) = metadata {
+            self.length(media_type, MAX_TEXT_LEN, || field() + ".metadata.mimetype");
+            if timestamp.is_some_and(|timestamp| !timestamp::is_in_range(timestamp)) {
+                self.push(field() + ".metadata.timestamp", Fault::TimestampOutOfRange);
+            }
+            for key in attributes.keys() {
+                if let Some(error) = name_fault(key) {
+                    let field = format!("{}.metadata.attributes.{key}", field());
+                    self.push(field, Fault::BadName(error));
+                }
+            }
+        }
+        match body {
+            Some(Body::Ref(reference)) if reference.is_empty() => {
+                self.push(field() + ".ref", Fault::EmptyRef);
+            }
+            Some(Body::Ref(reference)) => {
+                self.length(reference, MAX_REF_LEN, || field() + ".ref");
+            }
+            Some(Body::Data(_)) | None => {}
+        }
+    }
+
+    fn calls(&mut self, calls: &[pb::ActionMessage]) {
+        let mut seen = BTreeSet::new();
+        for (index, call) in calls.iter().enumerate() {
+            let pb::ActionMessage { id, name, inputs, outputs, headers: _ } = call;
+            let field = |rest: &str| format!("action_calls[{index}].{rest}");
+            for (text, rest) in [(id, "id"), (name, "name")] {
+                if !text.is_empty()
+                    && let Some(error) = name_fault(text)
+                {
+                    self.push(field(rest), Fault::BadName(error));
+                }
+            }
+            if !id.is_empty() && !seen.insert(id) {
+                self.push(field("id"), Fault::DuplicateCall(id.clone()));
+            }
+            for (bindings, rest) in [(inputs, "inputs"), (outputs, "outputs")] {
+                for (place, pb::PortBinding { name, id }) in bindings.iter().enumerate() {
+                    self.usable(name, || field(&format!("{rest}[{place}].name")));
+                    self.usable(id, || field(&format!("{rest}[{place}].id")));
+                }
+            }
+        }
+    }
+
+    fn fragments(&mut self, map: &str, fragments: &BTreeMap<String, NodeFragments>) {
+        for (call, NodeFragments { fragments }) in fragments {
+            for (index, fragment) in fragments.iter().enumerate() {
+                let NodeFragment { id, payload, seq: _, continued: _ } = fragment;
+                let field = || format!("{map}.{call}[{index}]");
+                self.usable(id, || field() + ".id");
+                match payload {
+                    Some(Payload::Chunk(chunk)) => self.chunk(chunk, &|| field() + ".data"),
+                    Some(Payload::NodeRef(node)) => self.usable(&node.id, || field() + ".data.id"),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn usable(&mut self, text: &str, field: impl Fn() -> String) {
+        if let Some(error) = name_fault(text) {
+            self.push(field(), Fault::UnusableName(error));
+        }
+    }
+
+    fn length(&mut self, text: &str, max: usize, field: impl Fn() -> String) {
+        // A text has at least as many bytes as characters.
+        if text.len() > max {
+            let len = text.chars().count();
+            if len > max {
+                self.push(field(), Fault::TooLong { len, max });
+            }
+        }
+    }
+
+    fn push(&mut self, field: impl Into<String>, fault: Fault) {
+        self.0.push(Problem { field: field.into(), fault });
+    }
+}
+
+/// Why a text is not a name.
+fn name_fault(text: &str) -> Option<NameError> {
+    if name::is_name(text) { None } else { Name::new(text).err() }
+}
+
+/// Why a detail is not one JSON value that everybody can read: syntax, a lone
+/// surrogate, a number out of range, or nested deeper than 127.
+fn detail_fault(detail: &str) -> Option<Fault> {
+    let error = serde_json::from_str::<serde_json::Value>(detail).err()?;
+    Some(Fault::BadDetail(error.to_string()))
+}
+
+/// Whether valid JSON has white space between its tokens.
+fn has_space(json: &str) -> bool {
+    let mut outside = Outside::default();
+    json.bytes().any(|byte| outside.holds(byte) && byte.is_ascii_whitespace())
+}
+
+/// Valid JSON without white space between its tokens.
+fn without_space(json: &str) -> String {
+    let mut outside = Outside::default();
+    // In UTF-8, white space is never part of another character.
+    json.chars()
+        .filter(|&character| match u8::try_from(character) {
+            Ok(byte) if byte.is_ascii() => !(outside.holds(byte) && byte.is_ascii_whitespace()),
+            _ => true,
+        })
+        .collect()
+}
+
+/// Follows valid JSON byte by byte, and knows what is outside strings.
+#[derive(Default)]
+struct Outside {
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Outside {
+    fn holds(&mut self, byte: u8) -> bool {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' if self.in_string => self.escaped = true,
+            b'"' => self.in_string = !self.in_string,
+            _ => {}
+        }
+        !self.in_string
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str, name: &str) -> pb::ActionMessage {
+        pb::ActionMessage { id: id.into(), name: name.into(), ..Default::default() }
+    }
+
+    #[test]
+    fn a_repeated_media_type_is_dropped_with_metadata_that_held_nothing_else() {
+        let mut dated = Chunk::text("c");
+        dated.metadata.get_or_insert_default().attributes.insert("k".into(), "v".into());
+        let mut interaction = Interaction {
+            content: vec![
+                Chunk::text("a"),
+                Chunk::text("b"),
+                Chunk { metadata: None, ..Chunk::text("-") },
+                dated,
+                Chunk::new("application/json", "1"),
+                Chunk::text("d"),
+            ],
+            system_instructions: vec![Chunk::text("a"), Chunk::text("b")],
+            ..Default::default()
+        };
+        assert!(!is_canonical(&interaction));
+        canonicalize(&mut interaction);
+        assert!(is_canonical(&interaction));
+        let types: Vec<_> = interaction.content.iter().map(Chunk::media_type).collect();
+        assert_eq!(types, ["text/plain", "", "", "", "application/json", "text/plain"]);
+        let has: Vec<_> = interaction.content.iter().map(|c| c.metadata.is_some()).collect();
+        assert_eq!(has, [true, false, false, true, true, true]);
+        assert_eq!(interaction.system_instructions[1].media_type(), "text/plain");
+        assert_eq!(interaction.role(), Role::User);
+    }
+
+    #[test]
+    fn details_lose_only_white_space_between_tokens() {
+        let check = |detail: &str, expected: &str| {
+            let mut interaction = Interaction {
+                role: Role::User as i32,
+                status: Some(pb::Status { details: vec![detail.into()], ..Default::default() }),
+                ..Default::default()
+            };
+            assert_eq!(is_canonical(&interaction), detail == expected, "{detail}");
+            canonicalize(&mut interaction);
+            assert_eq!(interaction.status.expect("kept").details, [expected]);
+        };
+        check(" {\n \"a b\" : [ 1.0 , \"\\\" ü \" ] }", r#"{"a b":[1.0,"\" ü "]}"#);
+        check("12345678901234567890123", "12345678901234567890123");
+        check("1 2", "1 2");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let check = |interaction: Interaction, expected: &str, refused: bool| {
+            let problems = validate(&interaction);
+            let [problem] = problems.as_slice() else { panic!("{expected}: {problems:?}") };
+            assert!(problem.to_string().starts_with(expected), "{expected}: {problem}");
+            assert_eq!(problem.is_refused(), refused, "{expected}");
+            assert_eq!(super::check(&interaction).is_err(), refused, "{expected}");
+        };
+        let with_calls = |action_calls| Interaction { action_calls, ..Default::default() };
+        let with_status = |status| Interaction { status: Some(status), ..Default::default() };
+        let with_content = |chunk| Interaction { content: vec![chunk], ..Default::default() };
+        check(with_calls(vec![call("c d", "n")]), "action_calls[0].id: ", true);
+        check(with_calls(vec![call("c", "n!")]), "action_calls[0].name: ", true);
+        check(with_calls(vec![call("c", "n"), call("c", "m")]), "action_calls[1].id: ", true);
+        check(Interaction { role: 9, ..Default::default() }, "role: 9", true);
+        check(Interaction { id: "é".repeat(256), ..Default::default() }, "id: has 256", true);
+        check(with_status(pb::Status { code: 17, ..Default::default() }), "status.code: 17", true);
+        check(with_status(pb::Status { code: -1, ..Default::default() }), "status.code: -1", true);
+        check(with_status(pb::Status { reason: 99, ..Default::default() }), "status.reason", true);
+        for detail in ["NaN", "", "{", "1 2", "\"\\ud800\"", "1e999", &"[".repeat(100_000)] {
+            let status =
+                pb::Status { details: vec!["1".into(), detail.into()], ..Default::default() };
+            check(with_status(status), "status.details[1]: not JSON", true);
+        }
+        let reference = |text: String| Chunk { metadata: None, body: Some(Body::Ref(text)) };
+        check(with_content(reference(String::new())), "content[0].ref: ", true);
+        check(with_content(reference("x".repeat(2049))), "content[0].ref: ", true);
+        let mut chunk = Chunk::text("");
+        chunk.metadata.get_or_insert_default().timestamp =
+            Some(pbjson_types::Timestamp { seconds: i64::MAX, nanos: 0 });
+        check(with_content(chunk), "content[0].metadata.timestamp: ", true);
+        let mut chunk = Chunk::text("");
+        chunk.metadata.get_or_insert_default().attributes.insert("a b".into(), "".into());
+        check(with_content(chunk), "content[0].metadata.attributes.a b: ", true);
+        let fragments = |id: &str| NodeFragments { fragments: vec![NodeFragment::end(id)] };
+        check(
+            Interaction {
+                action_inputs: [("c".to_owned(), fragments("word"))].into(),
+                ..Default::default()
+            },
+            "action_inputs.c: ",
+            false,
+        );
+        check(
+            Interaction {
+                action_outputs: [("c".to_owned(), fragments("a b"))].into(),
+                ..Default::default()
+            },
+            "action_outputs.c[0].id: ",
+            false,
+        );
+        assert_eq!(validate(&with_calls(vec![call("", ""), call("", "")])), []);
+    }
+
+    #[test]
+    fn an_error_becomes_invalid_argument_with_its_reason() {
+        let twice = Interaction {
+            action_calls: vec![call("c", "n"), call("c", "n")],
+            ..Default::default()
+        };
+        let error = super::check(&twice).expect_err("refused");
+        assert_eq!(error.field(), "action_calls[1].id");
+        assert_eq!(Status::from(error).reason, Reason::DuplicateCall);
+        let status = Status::from(InteractionError::UnknownMediaType("x/y".into()));
+        assert_eq!(status.reason, Reason::InvalidRequest);
+    }
+}
