@@ -9,3 +9,4 @@
 //! Modules stand in dependency order: each uses only those above it.
 
 pub mod wire;
+pub mod interaction;
