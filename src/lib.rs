@@ -11,3 +11,5 @@
 pub mod wire;
 pub mod node;
 pub mod action;
+pub mod interaction;
+pub mod runner;
