@@ -234,6 +234,9 @@ fn replace(document: &mut Value, nth: &mut usize, value: &Value) {
 }
 
 proptest! {
+    // Next to an integration test there is no place proptest would keep failures.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_text_makes_reading_panic(bytes: Vec<u8>, text: String, hint in any_hint()) {
         let _ = read_reply(&bytes, hint);
