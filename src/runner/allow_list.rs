@@ -104,9 +104,10 @@ impl Pattern {
         }
         // The anchors go around the parsed pattern: put around its text, they
         // would change what `a)|(b` or a trailing comment means.
-        let hir = ParserBuilder::new().nest_limit(100).build().parse(pattern).map_err(|error| {
-            PatternError::Syntax { pattern: shown(), cause: cause_of(&error) }
-        })?;
+        let hir =
+            ParserBuilder::new().nest_limit(100).build().parse(pattern).map_err(|error| {
+                PatternError::Syntax { pattern: shown(), cause: cause_of(&error) }
+            })?;
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
         let config = Regex::config()
             .nfa_size_limit(Some(MAX_COMPILED_BYTES))

@@ -2,8 +2,11 @@
 
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{limits::Limits, plan::PlannedCall};
-use crate::action::{ActionSchema, Call, Event, Run, Scope, schema::{Field, WHOLE_RESULT_ID}};
+use super::{document::ResultDocument, limits::Limits, plan::PlannedCall};
+use crate::action::{
+    ActionSchema, Call, Event, Port, Run, Scope,
+    schema::{Field, WHOLE_RESULT_ID},
+};
 use crate::node::Piece;
 use crate::wire::chunk::Kind;
 use crate::wire::pb::LogEntry;
@@ -31,6 +34,15 @@ pub enum CallEvent {
         /// Fragments, whose id is the field of the result.
         fragments: Vec<NodeFragment>,
     },
+    /// It ended, or was refused. Nothing more comes of it.
+    Finished {
+        /// The call's place in the round.
+        call: usize,
+        /// How.
+        status: Status,
+        /// What it narrated, in one text.
+        log: String,
+    },
 }
 
 /// Where the events of a round go, if anywhere.
@@ -40,9 +52,16 @@ pub(super) type Events = Option<mpsc::Sender<CallEvent>>;
 pub(super) struct Collected {
     pub(super) status: Status,
     pub(super) log: String,
-    /// By output port, in the order of the schema; dropped ports are empty.
-    pub(super) outputs: Vec<Vec<Piece>>,
-    pub(super) schema: Option<ActionSchema>,
+    /// What it put out over mapped ports, under the fields of the result.
+    pub(super) fragments: Vec<NodeFragment>,
+    /// The same as a model reads it; `None` where the call failed.
+    pub(super) document: Option<ResultDocument>,
+}
+
+impl Collected {
+    fn refused(status: Status) -> Self {
+        Self { status, log: String::new(), fragments: vec![], document: None }
+    }
 }
 
 /// The longest user-facing log of one call, in bytes; the rest is left out.
@@ -57,10 +76,25 @@ pub(super) async fn collect(
     end: Option<Instant>,
     events: Events,
 ) -> Collected {
-    let refused = |status| Collected { status, log: String::new(), outputs: vec![], schema: None };
+    let collected = run(scope, place, call, limits, end, &events).await;
+    if events.is_some() {
+        let (status, log) = (collected.status.clone(), collected.log.clone());
+        tell(&events, CallEvent::Finished { call: place, status, log }).await;
+    }
+    collected
+}
+
+async fn run(
+    scope: &Scope,
+    place: usize,
+    call: PlannedCall,
+    limits: &Limits,
+    end: Option<Instant>,
+    events: &Events,
+) -> Collected {
     let prepared = match call.start {
         Ok(prepared) => prepared,
-        Err(status) => return refused(status),
+        Err(status) => return Collected::refused(status),
     };
     let schema = prepared.entry.schema().clone();
     let start = scope.start(Call {
@@ -72,10 +106,10 @@ pub(super) async fn collect(
     });
     match start {
         Ok(run) => {
-            tell(&events, CallEvent::Started { call: place }).await;
+            tell(events, CallEvent::Started { call: place }).await;
             Collector::new(place, schema, limits, events).follow(run).await
         }
-        Err(status) => refused(status),
+        Err(status) => Collected::refused(status),
     }
 }
 
@@ -90,7 +124,7 @@ struct Collector<'a> {
     place: usize,
     schema: ActionSchema,
     limits: &'a Limits,
-    events: Events,
+    events: &'a Events,
     outputs: Vec<Vec<Piece>>,
     log: String,
     output_bytes: usize,
@@ -98,7 +132,7 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn new(place: usize, schema: ActionSchema, limits: &'a Limits, events: Events) -> Self {
+    fn new(place: usize, schema: ActionSchema, limits: &'a Limits, events: &'a Events) -> Self {
         let outputs = vec![Vec::new(); schema.outputs().len()];
         let log = String::new();
         Self { place, schema, limits, events, outputs, log, output_bytes: 0, media_bytes: 0 }
@@ -119,32 +153,39 @@ impl<'a> Collector<'a> {
                     if self.log.len() + entry.text.len() <= MAX_LOG_BYTES {
                         self.log.push_str(&entry.text);
                     }
-                    tell(&self.events, CallEvent::Log { call: self.place, entry }).await;
+                    tell(self.events, CallEvent::Log { call: self.place, entry }).await;
                 }
                 Some(Event::Finished(status)) => break status,
                 None => break Status::ok(),
             }
         };
-        if status.reason == Reason::OutputTooLarge {
-            self.outputs.clear();
-        }
+        self.end(status)
+    }
+
+    fn end(self, mut status: Status) -> Collected {
         let Self { schema, mut outputs, log, .. } = self;
+        if status.reason == Reason::OutputTooLarge {
+            outputs.clear();
+        }
         // What was collected is all there will be: it ends here, even where the
         // action left it open.
         for last in outputs.iter_mut().filter_map(|pieces| pieces.last_mut()) {
             last.continued = false;
         }
-        Collected { status, log, outputs, schema: Some(schema) }
+        let mut document = None;
+        if status.is_ok() {
+            match ResultDocument::new(&schema, &outputs) {
+                Ok(whole) => document = Some(whole),
+                Err(broken) => status = broken,
+            }
+        }
+        Collected { status, log, fragments: fragments(&schema, outputs), document }
     }
 
     /// Takes what a mapped port put out, as long as it is within the limits.
     async fn take(&mut self, index: usize, pieces: Vec<Piece>) -> Result<(), Status> {
         let port = &self.schema.outputs()[index];
-        let field = match self.schema.field_of(port) {
-            Field::Named(field) => field,
-            Field::Whole => WHOLE_RESULT_ID,
-            Field::Dropped => return Ok(()),
-        };
+        let Some(field) = fragment_id(&self.schema, port) else { return Ok(()) };
         for piece in &pieces {
             let media_type = piece.chunk().map_or("", |chunk| chunk.media_type());
             let (sum, most, what) = match Kind::of(media_type) {
@@ -165,15 +206,37 @@ impl<'a> Collector<'a> {
         }
         let kept = &mut self.outputs[index];
         if self.events.is_some() {
-            let fragments = pieces.iter().enumerate().map(|(at, piece)| {
-                piece.clone().into_fragment(field, (kept.len() + at) as u32)
-            });
+            let fragments = pieces
+                .iter()
+                .enumerate()
+                .map(|(at, piece)| piece.clone().into_fragment(field, (kept.len() + at) as u32));
             let event = CallEvent::Output { call: self.place, fragments: fragments.collect() };
             kept.extend(pieces);
-            tell(&self.events, event).await;
+            tell(self.events, event).await;
         } else {
             kept.extend(pieces);
         }
         Ok(())
+    }
+}
+
+/// The mapped outputs of a call under the fields of the result.
+fn fragments(schema: &ActionSchema, outputs: Vec<Vec<Piece>>) -> Vec<NodeFragment> {
+    let mut fragments = Vec::with_capacity(outputs.iter().map(Vec::len).sum());
+    for (port, pieces) in schema.outputs().iter().zip(outputs) {
+        if let Some(id) = fragment_id(schema, port) {
+            let pieces = pieces.into_iter().enumerate();
+            fragments.extend(pieces.map(|(seq, piece)| piece.into_fragment(id, seq as u32)));
+        }
+    }
+    fragments
+}
+
+/// The id that a port's fragments have in the results; `None` where it is dropped.
+fn fragment_id<'a>(schema: &'a ActionSchema, port: &'a Port) -> Option<&'a str> {
+    match schema.field_of(port) {
+        Field::Named(field) => Some(field),
+        Field::Whole => Some(WHOLE_RESULT_ID),
+        Field::Dropped => None,
     }
 }

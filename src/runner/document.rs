@@ -43,7 +43,8 @@ impl ResultDocument {
                 let (action, port) = (schema.name(), port.name());
                 Status::of(Reason::InvalidOutput, format!("{action:?}: output {port:?} {fault}"))
             };
-            let mut writer = Writer { value: &mut value, images: &mut images, declared: port.kind() };
+            let mut writer =
+                Writer { value: &mut value, images: &mut images, declared: port.kind() };
             let written = match port.cardinality() {
                 Cardinality::Unary => match join(pieces)? {
                     Some(chunk) if field == Field::Whole && writer.kind(&chunk) == Kind::Text => {
@@ -66,7 +67,9 @@ impl ResultDocument {
                     document.push(':');
                     document.push_str(&value);
                 }
-                (Written::Value, _) => return Ok(Self { text: Some(value), is_json: true, images }),
+                (Written::Value, _) => {
+                    return Ok(Self { text: Some(value), is_json: true, images });
+                }
                 (Written::Nothing, _) => {}
             }
         }

@@ -15,12 +15,8 @@ use crate::action::Scope;
 ///
 /// `events` is told what happens as it happens; a receiver that does not read
 /// holds up the collecting of results, but neither the handlers nor their
-/// deadlines. `finished` events are left to the caller: see the results.
-pub async fn execute(
-    scope: &Scope,
-    plan: Plan,
-    events: Option<mpsc::Sender<CallEvent>>,
-) -> Round {
+/// deadlines.
+pub async fn execute(scope: &Scope, plan: Plan, events: Option<mpsc::Sender<CallEvent>>) -> Round {
     let Plan { calls, dialect, limits, previous } = plan;
     let end = limits.end();
     let mut ended: Vec<Option<Ended>> = Vec::new();

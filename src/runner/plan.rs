@@ -119,6 +119,11 @@ impl Plan {
         Ok(Self { calls: calls.collect(), dialect, limits, previous: interaction.id })
     }
 
+    /// The ids and action names of the calls, in the order the model made them.
+    pub fn calls(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.calls.iter().map(|call| (call.id.as_str(), call.name.as_str()))
+    }
+
     /// How many calls there are.
     pub fn len(&self) -> usize {
         self.calls.len()
@@ -187,7 +192,9 @@ fn place_rejected(
     let mut asked = asked.into_iter();
     for RejectedCall { position, id, name, status } in rejected {
         if status.is_ok() {
-            return invalid(format!("rejected_calls: the call at position {position} has status OK"));
+            return invalid(format!(
+                "rejected_calls: the call at position {position} has status OK"
+            ));
         }
         if position < placed.len() || position >= all {
             return invalid(format!(
@@ -246,6 +253,11 @@ impl Rules<'_> {
             Asking::Rejected(status) => return Err(status),
             given => given,
         };
+        if let Asking::Reply(Err(fault)) = &given
+            && name.is_empty()
+        {
+            return Err(Status::of(Reason::InvalidInput, fault.clone()));
+        }
         // First of all: what is not allowed learns nothing, not even whether
         // the action exists.
         if !self.allow_list.allows(&name) {

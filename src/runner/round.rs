@@ -10,15 +10,10 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{collect::Collected, document::ResultDocument};
-use crate::action::{
-    ActionSchema,
-    schema::{Field, WHOLE_RESULT_ID},
-};
 use crate::interaction::backend::{Dialect, Outcome, ToolResult, backend_name, messages};
-use crate::node::Piece;
 use crate::wire::chunk::JSON;
 use crate::wire::pb::{Interaction, NodeFragments, Role};
-use crate::wire::{Chunk, NodeFragment, Status, pb};
+use crate::wire::{Chunk, Status, pb};
 
 /// How the calls of a turn ended, and the turn to go on with.
 #[derive(Debug, Clone)]
@@ -68,22 +63,17 @@ impl Round {
         let mut action_outputs = BTreeMap::new();
         for call in calls {
             let Ended { id, id_is_own, name, collected } = call;
-            let Collected { mut status, log, outputs, schema } = collected;
-            let mut outcome = None;
-            if let Some(schema) = schema.as_ref().filter(|_| status.is_ok()) {
-                match ResultDocument::new(schema, &outputs) {
-                    Ok(ResultDocument { text, is_json: _, images }) => {
-                        outcome = Some(Outcome::Done { text, images });
-                    }
-                    Err(broken) => status = broken,
-                }
-            }
+            let Collected { status, log, fragments, document } = collected;
             if let Some(dialect) = dialect {
-                let outcome = outcome.unwrap_or_else(|| Outcome::Failed(status.summary()));
-                let shown = (id_is_own || dialect.needs_id()).then(|| id.clone());
-                tool_results.push(ToolResult { id: shown, name: name.clone(), outcome });
+                let outcome = match document {
+                    Some(ResultDocument { text, is_json: _, images }) => {
+                        Outcome::Done { text, images }
+                    }
+                    None => Outcome::Failed(status.summary()),
+                };
+                let id = (id_is_own || dialect.needs_id()).then(|| id.clone());
+                tool_results.push(ToolResult { id, name: name.clone(), outcome });
             }
-            let fragments = schema.map_or_else(Vec::new, |schema| fragments(&schema, outputs));
             action_outputs.insert(id.clone(), NodeFragments { fragments });
             results.push(CallResult { id, name, status, log });
         }
@@ -101,21 +91,6 @@ impl Round {
         };
         Self { results, interaction, messages, dialect }
     }
-}
-
-/// The mapped outputs of a call under the fields of the result.
-fn fragments(schema: &ActionSchema, outputs: Vec<Vec<Piece>>) -> Vec<NodeFragment> {
-    let mut fragments = Vec::with_capacity(outputs.iter().map(Vec::len).sum());
-    for (port, pieces) in schema.outputs().iter().zip(outputs) {
-        let field = match schema.field_of(port) {
-            Field::Named(field) => field,
-            Field::Whole => WHOLE_RESULT_ID,
-            Field::Dropped => continue,
-        };
-        let pieces = pieces.into_iter().enumerate();
-        fragments.extend(pieces.map(|(seq, piece)| piece.into_fragment(field, seq as u32)));
-    }
-    fragments
 }
 
 /// The messages, a chunk each; the media type holds from the first on.

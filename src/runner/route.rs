@@ -38,16 +38,15 @@ fn peer_status(peer: &pb::Peer, sender: Option<&str>) -> Status {
             None => {
                 return Status::of(
                     Reason::NoSender,
-                    format!("{peer} is the caller's own session, but the request has no x-a11-session metadata"),
+                    format!(
+                        "{peer} is the caller's own session, but the request has no x-a11-session metadata"
+                    ),
                 );
             }
         },
         ("a11", "session" | "") => peer.identity.as_str(),
         _ => {
-            return Status::of(
-                Reason::UnsupportedPeer,
-                format!("this service cannot dial {peer}"),
-            );
+            return Status::of(Reason::UnsupportedPeer, format!("this service cannot dial {peer}"));
         }
     };
     Status::of(Reason::UnknownSession, format!("session {session:?} is not attached"))
