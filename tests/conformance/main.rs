@@ -1,0 +1,29 @@
+//! Runs every recorded case of the reference that is found in the directory
+//! `A11_CONFORMANCE` names (default `../shared/conformance`). Where there is no
+//! such directory it says so and passes.
+
+#![allow(missing_docs, unreachable_pub)]
+
+use std::{env, path::PathBuf};
+
+use tally::Tally;
+
+mod interaction_json;
+mod peers;
+mod tally;
+
+#[test]
+fn every_recorded_case_has_the_same_answer_here() {
+    let dir = env::var_os("A11_CONFORMANCE").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance"),
+        PathBuf::from,
+    );
+    if !dir.is_dir() {
+        println!("conformance: skipped, no directory {}", dir.display());
+        return;
+    }
+    let mut tally = Tally::default();
+    interaction_json::run(&dir, &mut tally);
+    peers::run(&dir, &mut tally);
+    tally.report();
+}
