@@ -13,3 +13,4 @@ pub mod node;
 pub mod action;
 pub mod interaction;
 pub mod runner;
+pub mod service;

@@ -18,7 +18,7 @@ impl Arguments {
     ///
     /// # Errors
     /// Text for the model: what is wrong, and the start of what it wrote.
-    pub(super) fn read(raw: Option<&RawValue>) -> Result<Self, String> {
+    pub fn read(raw: Option<&RawValue>) -> Result<Self, String> {
         let Some(raw) = raw else { return Ok(Self::default()) };
         if Kind::of(raw) != Kind::Text {
             return Self::of_json(raw);
