@@ -256,7 +256,7 @@ fn machine_paths(text: &str) -> Vec<String> {
         folders.iter().any(|folder| {
             line.match_indices(folder.as_str()).any(|(at, _)| {
                 let before = line[..at].chars().next_back();
-                !before.is_some_and(|c| c.is_alphanumeric() || "._-/}>)*~".contains(c))
+                !before.is_some_and(|c| c.is_alphanumeric() || "._-}>)*~".contains(c))
             })
         })
     };
@@ -426,7 +426,7 @@ mod rules {
         for folder in ["home", "root", "work", "Users"] {
             check(format!("a\ncd /{folder}/me"), 1);
             check(format!("\"/{folder}/me\""), 1);
-            check(format!("file:///{folder}/me"), 0);
+            check(format!("file:///{folder}/me"), 1);
             check(format!("src/{folder}/mod.rs"), 0);
         }
     }
