@@ -1,1 +1,3 @@
+//! The `a11-grpc` program.
+
 fn main() {}
