@@ -12,6 +12,7 @@ pub mod wire;
 pub mod node;
 pub mod action;
 pub mod interaction;
+pub mod runner;
 pub mod client;
 pub mod service;
 pub mod serve;

@@ -7,10 +7,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use serde_json::value::RawValue;
 
-use super::{
-    canonical::{self, InteractionError},
-    portable, proto_json,
-};
+use super::{canonical, error::InteractionError, portable, proto_json};
 use crate::wire::pb::Interaction;
 
 /// The media type of the portable JSON.

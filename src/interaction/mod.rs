@@ -1,12 +1,18 @@
-//! The durable record of a conversation: what an [`Interaction`] must be, and
-//! its JSON forms. The generated message is the record itself; a record is kept
-//! in its canonical form, so that equal steps compare equal.
+//! The durable record of a conversation: what an [`Interaction`] must be, its
+//! JSON forms, and the shapes model providers give its steps. The generated
+//! message is the record itself; a record is kept in its canonical form, so that
+//! equal steps compare equal.
 
-pub mod canonical;
 mod timestamp;
+pub mod validity;
+pub mod error;
+pub mod canonical;
 pub mod portable;
 pub mod proto_json;
 pub mod document;
+pub mod backend;
 
 pub use crate::wire::pb::Interaction;
-pub use canonical::{InteractionError, canonicalize, validate};
+pub use canonical::canonicalize;
+pub use error::InteractionError;
+pub use validity::validate;

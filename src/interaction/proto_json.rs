@@ -1,10 +1,9 @@
 //! The proto3 JSON of an interaction: the generated form, for tools that speak
 //! protobuf. lowerCamelCase names, enums by name, 64-bit integers as strings.
 
-use serde::de::Error as _;
 use serde_json::Value;
 
-use super::canonical::{self, InteractionError};
+use super::{canonical, error::InteractionError};
 use crate::wire::pb::Interaction;
 
 /// The fields whose value is a map: a key there is data, not a field's name.
@@ -52,16 +51,12 @@ fn not_json(error: serde_json::Error) -> InteractionError {
 }
 
 fn malformed(error: serde_path_to_error::Error<serde_json::Error>) -> InteractionError {
-    let field = match error.path().to_string() {
-        path if path == "." => "interaction".to_owned(),
-        path => path,
-    };
-    let mut message = error.into_inner().to_string();
+    let mut message = error.inner().to_string();
     if message.contains("untagged enum") {
         // What the generated reader says of a number that does not fit.
-        message = serde_json::Error::custom("not a whole number of the field's size").to_string();
+        message = "not a whole number of the field's size".to_owned();
     }
-    InteractionError::Malformed { field, message }
+    InteractionError::malformed(error.path(), message)
 }
 
 /// What the keys of an object are.

@@ -1,5 +1,10 @@
-//! The gRPC services: thin, no logic of their own.
+//! The gRPC services: requests become what the rooms below understand, and what
+//! they answer becomes responses. No logic of their own.
 
-mod stub;
+mod action_api;
+mod actions;
+mod caller;
+mod one_call;
+mod round;
 
-pub use stub::ActionApi;
+pub use action_api::{ActionApi, Config};

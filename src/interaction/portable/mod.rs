@@ -2,6 +2,7 @@
 //! and write it: snake_case names, roles in words, numeric status codes, bytes
 //! as standard base64. It says everything that the record holds.
 
+mod values;
 mod read;
 mod write;
 

@@ -1,22 +1,16 @@
 //! Portable JSON → record.
 
-use std::{collections::BTreeMap, fmt, marker::PhantomData};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pbjson_types::Timestamp;
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
-};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::values::{Base64, JsonPeer, JsonReason, JsonRole, Millis, Moment, Object};
 use crate::{
-    interaction::{
-        canonical::{self, InteractionError},
-        timestamp,
-    },
+    interaction::{InteractionError, canonical},
     wire::{
-        Chunk, NodeFragment, NodeRef, Reason, base64,
+        Chunk, NodeFragment, NodeRef, Reason,
         pb::{self, Interaction, NodeFragments, Role, chunk::Body, node_fragment::Payload},
     },
 };
@@ -39,39 +33,10 @@ pub fn from_json(json: &[u8]) -> Result<Interaction, InteractionError> {
 }
 
 fn malformed(error: serde_path_to_error::Error<serde_json::Error>) -> InteractionError {
-    let field = match error.path().to_string() {
-        path if path == "." => "interaction".to_owned(),
-        path => path,
-    };
-    let inner = error.into_inner();
-    if inner.is_data() {
-        InteractionError::Malformed { field, message: inner.to_string() }
+    if error.inner().is_data() {
+        InteractionError::malformed(error.path(), error.inner().to_string())
     } else {
-        InteractionError::NotJson(inner.to_string())
-    }
-}
-
-/// A JSON object with the fields of `T`: derived readers would take an array of
-/// the values too.
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-
-        deserializer.deserialize_map(Fields(PhantomData)).map(Object)
+        InteractionError::NotJson(error.into_inner().to_string())
     }
 }
 
@@ -137,23 +102,6 @@ fn bytes_map(map: Option<BTreeMap<String, Base64>>) -> BTreeMap<String, Bytes> {
 }
 
 #[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct JsonRole(Role);
-
-impl TryFrom<String> for JsonRole {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.as_str() {
-            "user" => Ok(Self(Role::User)),
-            "model" => Ok(Self(Role::Model)),
-            "system" => Ok(Self(Role::System)),
-            _ => Err(format!("unknown role {text:?}, expected user, model or system")),
-        }
-    }
-}
-
-#[derive(Deserialize)]
 struct StatusFields {
     code: Option<i32>,
     message: Option<String>,
@@ -181,20 +129,6 @@ impl From<Object<StatusFields>> for JsonStatus {
             details: details.map(|detail| Box::<str>::from(detail).into_string()).collect(),
             reason: fields.reason.map_or(Reason::Unspecified, |JsonReason(reason)| reason) as i32,
         })
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct JsonReason(Reason);
-
-impl TryFrom<String> for JsonReason {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Reason::from_str_name(&format!("REASON_{text}"))
-            .map(Self)
-            .ok_or_else(|| format!("unknown reason {text:?}"))
     }
 }
 
@@ -345,47 +279,6 @@ impl From<Object<ConfigFields>> for pb::ActionConfig {
 }
 
 #[derive(Deserialize)]
-struct PeerFields {
-    protocol: Option<String>,
-    scheme: Option<String>,
-    identity: Option<String>,
-    endpoint: Option<String>,
-}
-
-/// A peer, as text or by its parts.
-struct JsonPeer(pb::Peer);
-
-impl<'de> Deserialize<'de> for JsonPeer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EitherForm;
-
-        impl<'de> Visitor<'de> for EitherForm {
-            type Value = JsonPeer;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a peer, as a string or an object")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<JsonPeer, E> {
-                text.parse().map(JsonPeer).map_err(E::custom)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JsonPeer, A::Error> {
-                let fields = PeerFields::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(JsonPeer(pb::Peer {
-                    protocol: fields.protocol.unwrap_or_default(),
-                    scheme: fields.scheme.unwrap_or_default(),
-                    identity: fields.identity.unwrap_or_default(),
-                    endpoint: fields.endpoint.unwrap_or_default(),
-                }))
-            }
-        }
-
-        deserializer.deserialize_any(EitherForm)
-    }
-}
-
-#[derive(Deserialize)]
 struct UsageFields {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
@@ -405,76 +298,6 @@ impl From<Object<UsageFields>> for pb::UsageMetadata {
             cache_write_tokens: fields.cache_write_tokens,
             reasoning_tokens: fields.reasoning_tokens,
         }
-    }
-}
-
-/// Milliseconds: a whole number, or one in decimal text.
-struct Millis(i64);
-
-impl<'de> Deserialize<'de> for Millis {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberOrText;
-
-        impl Visitor<'_> for NumberOrText {
-            type Value = Millis;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number of milliseconds below 2^63")
-            }
-
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Millis, E> {
-                Ok(Millis(number))
-            }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Millis, E> {
-                i64::try_from(number).map(Millis).map_err(E::custom)
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Millis, E> {
-                text.parse().map(Millis).map_err(E::custom)
-            }
-        }
-
-        deserializer.deserialize_any(NumberOrText)
-    }
-}
-
-/// Bytes as standard base64, decoded out of the document without a copy between.
-struct Base64(Bytes);
-
-impl<'de> Deserialize<'de> for Base64 {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl Visitor<'_> for Text {
-            type Value = Base64;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("base64 text")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Base64, E> {
-                let bytes = base64::decode_standard(text)
-                    .map_err(|error| E::custom(format_args!("not base64: {error}")))?;
-                Ok(Base64(bytes.into()))
-            }
-        }
-
-        deserializer.deserialize_str(Text)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Moment(Timestamp);
-
-impl TryFrom<String> for Moment {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        timestamp::read(&text)
-            .map(Self)
-            .ok_or_else(|| format!("not an RFC 3339 timestamp in years 1 to 9999: {text:?}"))
     }
 }
 

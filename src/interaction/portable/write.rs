@@ -10,10 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::{
-    interaction::{
-        canonical::{self, InteractionError},
-        timestamp,
-    },
+    interaction::{InteractionError, canonical, timestamp},
     wire::{
         Chunk, NodeFragment, NodeRef, Reason, base64,
         pb::{self, Interaction, NodeFragments, Role, chunk::Body, node_fragment::Payload},

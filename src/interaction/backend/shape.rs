@@ -1,0 +1,51 @@
+//! What every backend does, and which one speaks a dialect.
+
+use serde_json::value::RawValue;
+
+use super::{
+    Dialect, ReplyCall, ToolResult,
+    claude::Claude,
+    claude_code::ClaudeCode,
+    codex::Codex,
+    gemini::{GenerateContent, Interactions},
+    gpt::{Chat, Functions, Responses},
+    ollama::Ollama,
+    vllm::Vllm,
+};
+
+/// One provider's way of writing a conversation.
+pub(super) trait Shape {
+    /// The calls among a reply's pieces, in the order the model made them: the
+    /// content blocks, tool calls, parts, steps or items of the reply, whichever
+    /// the dialect has. Other pieces are passed over.
+    fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall>;
+
+    /// What to append for the provider, each one JSON text. Results are in the
+    /// order of their calls, and there is at least one.
+    fn messages(&self, results: &[ToolResult]) -> Vec<String>;
+}
+
+/// The backend that speaks a dialect.
+pub(super) fn shape_of(dialect: Dialect) -> &'static dyn Shape {
+    match dialect {
+        Dialect::Claude => &Claude,
+        Dialect::ClaudeCode => &ClaudeCode,
+        Dialect::Codex => &Codex,
+        Dialect::GeminiInteractions => &Interactions,
+        Dialect::GeminiGenerateContent => &GenerateContent,
+        Dialect::GptChat => &Chat,
+        Dialect::GptFunctions => &Functions,
+        Dialect::GptResponses => &Responses,
+        Dialect::Ollama => &Ollama,
+        Dialect::Vllm => &Vllm,
+    }
+}
+
+/// What to append to the provider's conversation after a round of tool calls:
+/// each one JSON text, in order; none for no results.
+///
+/// Results stand in the order given, which is the order of the calls. Pictures
+/// never stand between two results.
+pub fn messages(dialect: Dialect, results: &[ToolResult]) -> Vec<String> {
+    if results.is_empty() { vec![] } else { shape_of(dialect).messages(results) }
+}

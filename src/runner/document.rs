@@ -1,0 +1,165 @@
+//! The result of a call as a model reads it: one JSON document, with the
+//! pictures beside it.
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use crate::action::{ActionSchema, port::Cardinality, schema::Field};
+use crate::interaction::backend::Image;
+use crate::node::{Piece, join};
+use crate::wire::chunk::Kind;
+use crate::wire::{Chunk, Reason, Status, base64};
+
+/// What a call's outputs come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResultDocument {
+    /// The document; a string that is the whole result stands for itself.
+    /// `None` where there is nothing but pictures.
+    pub text: Option<String>,
+    /// Whether `text` is JSON, rather than a string that is the whole result.
+    pub is_json: bool,
+    /// The pictures, in the order of their ports.
+    pub images: Vec<Image>,
+}
+
+impl ResultDocument {
+    /// Puts the outputs of a call, by port of the schema, into one document.
+    /// JSON is taken over as it is written, never parsed into values and back.
+    ///
+    /// # Errors
+    /// INTERNAL where an output is not what its media type says.
+    pub fn new(schema: &ActionSchema, outputs: &[Vec<Piece>]) -> Result<Self, Status> {
+        let mut images = vec![];
+        let mut fields = 0;
+        let mut pictures = false;
+        let mut document = String::from("{");
+        for (port, pieces) in schema.outputs().iter().zip(outputs) {
+            let field = schema.field_of(port);
+            if field == Field::Dropped {
+                continue;
+            }
+            let mut value = String::new();
+            let broken = |fault: String| {
+                let (action, port) = (schema.name(), port.name());
+                Status::of(Reason::InvalidOutput, format!("{action:?}: output {port:?} {fault}"))
+            };
+            let mut writer =
+                Writer { value: &mut value, images: &mut images, declared: port.kind() };
+            let written = match port.cardinality() {
+                Cardinality::Unary => match join(pieces)? {
+                    Some(chunk) if field == Field::Whole && writer.kind(&chunk) == Kind::Text => {
+                        let text = utf8(&chunk).map_err(broken)?.to_owned();
+                        return Ok(Self { text: Some(text), is_json: false, images });
+                    }
+                    Some(chunk) => writer.write(&chunk).map_err(broken)?,
+                    None => Written::Nothing,
+                },
+                Cardinality::Stream => writer.write_all(pieces).map_err(broken)?,
+            };
+            match (written, field) {
+                (Written::Picture, _) => pictures = true,
+                (Written::Value, Field::Named(name)) => {
+                    if fields > 0 {
+                        document.push(',');
+                    }
+                    fields += 1;
+                    push_string(&mut document, name);
+                    document.push(':');
+                    document.push_str(&value);
+                }
+                (Written::Value, _) => {
+                    return Ok(Self { text: Some(value), is_json: true, images });
+                }
+                (Written::Nothing, _) => {}
+            }
+        }
+        document.push('}');
+        let text = (fields > 0 || !pictures).then_some(document);
+        Ok(Self { text, is_json: true, images })
+    }
+}
+
+#[derive(PartialEq)]
+enum Written {
+    Value,
+    Picture,
+    Nothing,
+}
+
+/// Writes the chunks of one port.
+struct Writer<'a> {
+    value: &'a mut String,
+    images: &'a mut Vec<Image>,
+    declared: Kind,
+}
+
+impl Writer<'_> {
+    fn kind(&self, chunk: &Chunk) -> Kind {
+        match Kind::of(chunk.media_type()) {
+            Kind::Bytes if self.declared == Kind::Image => Kind::Image,
+            kind => kind,
+        }
+    }
+
+    /// A stream is always an array; one of nothing but pictures is pictures.
+    fn write_all(&mut self, pieces: &[Piece]) -> Result<Written, String> {
+        let mut count = 0;
+        let mut pictures = self.declared == Kind::Image;
+        self.value.push('[');
+        for chunk in pieces.iter().filter_map(Piece::chunk).filter(|chunk| !chunk.is_null()) {
+            let before = self.value.len();
+            if count > 0 {
+                self.value.push(',');
+            }
+            match self.write(chunk)? {
+                Written::Value => count += 1,
+                Written::Picture => {
+                    pictures = true;
+                    self.value.truncate(before);
+                }
+                Written::Nothing => self.value.truncate(before),
+            }
+        }
+        self.value.push(']');
+        match (count, pictures) {
+            (0, true) if self.images.is_empty() => Ok(Written::Nothing),
+            (0, true) => Ok(Written::Picture),
+            _ => Ok(Written::Value),
+        }
+    }
+
+    fn write(&mut self, chunk: &Chunk) -> Result<Written, String> {
+        if let Some(reference) = chunk.reference() {
+            push_string(self.value, reference);
+            return Ok(Written::Value);
+        }
+        match self.kind(chunk) {
+            Kind::Text => push_string(self.value, utf8(chunk)?),
+            Kind::Json => {
+                let json: &RawValue = serde_json::from_slice(chunk.data())
+                    .map_err(|error| format!("is not JSON: {error}"))?;
+                self.value.push_str(json.get());
+            }
+            Kind::Image => {
+                let data: Bytes = chunk.data().clone();
+                self.images.push(Image { media_type: chunk.media_type().to_owned(), data });
+                return Ok(Written::Picture);
+            }
+            Kind::Audio | Kind::Bytes => {
+                self.value.push('"');
+                self.value.push_str(&base64::encode_url_safe(chunk.data()));
+                self.value.push('"');
+            }
+        }
+        Ok(Written::Value)
+    }
+}
+
+fn utf8(chunk: &Chunk) -> Result<&str, String> {
+    std::str::from_utf8(chunk.data()).map_err(|_| "is text, but not UTF-8".to_owned())
+}
+
+fn push_string(json: &mut String, text: &str) {
+    // A string always has a JSON form.
+    json.push_str(&serde_json::to_string(text).unwrap_or_default());
+}

@@ -1,0 +1,41 @@
+//! Runs the calls of a plan in parallel.
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use tokio::sync::mpsc;
+
+use super::{
+    collect::{CallEvent, collect},
+    plan::Plan,
+    round::{Ended, Round},
+};
+use crate::action::Scope;
+
+/// Runs a round. Calls run at once, as many as the scope has slots; one's failure
+/// never touches another. Dropping the future cancels what has not ended.
+///
+/// `events` is told what happens as it happens; a receiver that does not read
+/// holds up the collecting of results, but neither the handlers nor their
+/// deadlines.
+pub async fn execute(scope: &Scope, plan: Plan, events: Option<mpsc::Sender<CallEvent>>) -> Round {
+    let Plan { calls, dialect, limits, previous } = plan;
+    let end = limits.end();
+    let mut ended: Vec<Option<Ended>> = Vec::new();
+    ended.resize_with(calls.len(), || None);
+    let mut running: FuturesUnordered<_> = calls
+        .into_iter()
+        .enumerate()
+        .map(|(place, call)| {
+            let (events, limits) = (events.clone(), &limits);
+            async move {
+                let (id, id_is_own, name) = (call.id.clone(), call.id_is_own, call.name.clone());
+                let collected = collect(scope, place, call, limits, end, events).await;
+                (place, Ended { id, id_is_own, name, collected })
+            }
+        })
+        .collect();
+    while let Some((place, call)) = running.next().await {
+        ended[place] = Some(call);
+    }
+    drop(running);
+    Round::new(previous, dialect, ended.into_iter().flatten().collect())
+}

@@ -1,0 +1,49 @@
+//! How long a call may take and how much it may put out.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long a call may take.
+pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(300);
+/// How many bytes a call may put out over its mapped ports, pictures and sound
+/// apart.
+pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 128 * 1024;
+/// How many bytes of pictures and sound a call may put out.
+pub const DEFAULT_MAX_MEDIA_BYTES: usize = 8 * 1024 * 1024;
+
+/// The limits of each call of a round.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How long it may take, from the start of the round.
+    pub call_timeout: Duration,
+    /// When it ends at the latest, whatever `call_timeout` says.
+    pub deadline: Option<Instant>,
+    /// Bytes over mapped ports, pictures and sound apart.
+    pub max_output_bytes: usize,
+    /// Bytes of pictures and sound.
+    pub max_media_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            call_timeout: DEFAULT_CALL_TIMEOUT,
+            deadline: None,
+            max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
+            max_media_bytes: DEFAULT_MAX_MEDIA_BYTES,
+        }
+    }
+}
+
+impl Limits {
+    /// When a call that begins now ends at the latest. A timeout beyond what the
+    /// clock can say is no limit.
+    pub fn end(&self) -> Option<Instant> {
+        let timeout = Instant::now().checked_add(self.call_timeout);
+        match (timeout, self.deadline) {
+            (Some(timeout), Some(deadline)) => Some(timeout.min(deadline)),
+            (timeout, deadline) => timeout.or(deadline),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The runner: a model's turn full of tool calls in, the next user turn out.
+//!
+//! [`Plan`] settles what each call is before anything starts (allow-list, route,
+//! action, inputs); [`execute`] runs the calls in parallel and collects what
+//! they put out; [`Round`] is the result, in the order the model made the calls.
+
+pub mod allow_list;
+mod plan;
+mod route;
+mod limits;
+mod collect;
+mod document;
+mod execute;
+mod round;
+
+pub use allow_list::{AllowList, PatternError};
+pub use collect::CallEvent;
+pub use document::ResultDocument;
+pub use execute::execute;
+pub use limits::{DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES, Limits};
+pub use plan::{Plan, RejectedCall, Request};
+pub use round::{CallResult, Round};

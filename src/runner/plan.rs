@@ -1,0 +1,295 @@
+//! What is to be run, settled before anything starts: each call's action, inputs
+//! and headers, or why it is refused.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+
+use super::{allow_list::AllowList, limits::Limits, route};
+use crate::action::{Entry, Inputs, Registry};
+use crate::interaction::backend::{Arguments, Dialect, ReplyCall, parse_backend, read_reply};
+use crate::wire::chunk::Kind;
+use crate::wire::pb::{Backend, Interaction};
+use crate::wire::{Headers, NodeFragment, Reason, Status, headers, pb};
+
+/// What a caller asks the runner for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The model's turn: with calls, or with the provider's raw reply as content.
+    pub interaction: Interaction,
+    /// Which actions the model may call. Empty: none.
+    pub allow_list: AllowList,
+    /// The limits of each call.
+    pub limits: Limits,
+    /// Whose message shape is wanted. `None`: that of the raw reply, if there is
+    /// one.
+    pub backend: Option<Backend>,
+    /// Calls that were refused before they came here.
+    pub rejected: Vec<RejectedCall>,
+    /// Headers for all calls. Only what flows or is declared arrives.
+    pub headers: Headers,
+    /// The caller's own session.
+    pub sender: Option<String>,
+}
+
+/// A call that was refused before it came here.
+#[derive(Debug, Clone)]
+pub struct RejectedCall {
+    /// Its place among all the calls the model made, from 0.
+    pub position: usize,
+    /// The model's id for it, empty where there is none.
+    pub id: String,
+    /// The action it named.
+    pub name: String,
+    /// Why.
+    pub status: Status,
+}
+
+/// A round of calls, settled.
+pub struct Plan {
+    pub(super) calls: Vec<PlannedCall>,
+    pub(super) dialect: Option<Dialect>,
+    pub(super) limits: Limits,
+    pub(super) previous: String,
+}
+
+/// One call of a round.
+pub(super) struct PlannedCall {
+    /// The id that the results have: the model's own, or one made here.
+    pub(super) id: String,
+    /// Whether the model gave that id.
+    pub(super) id_is_own: bool,
+    pub(super) name: String,
+    /// What to start, or why not.
+    pub(super) start: Result<Prepared, Status>,
+}
+
+pub(super) struct Prepared {
+    pub(super) entry: Entry,
+    pub(super) inputs: Inputs,
+    pub(super) headers: Headers,
+}
+
+/// A call as it was asked for, whichever way.
+struct Asked {
+    /// The model's own id; empty where it gave none.
+    id: String,
+    name: String,
+    arguments: Asking,
+    headers: BTreeMap<String, Bytes>,
+}
+
+enum Asking {
+    Fragments { bindings: Vec<pb::PortBinding>, fragments: Vec<NodeFragment> },
+    Reply(Result<Arguments, String>),
+    Rejected(Status),
+}
+
+impl Plan {
+    /// Settles a round.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for what is wrong with the whole: content that is no
+    /// provider's reply, two calls of one id, a rejected call out of place. What
+    /// is wrong with one call is that call's result.
+    pub fn new(registry: &Registry, request: Request) -> Result<Self, Status> {
+        let Request { interaction, allow_list, limits, backend, rejected, headers, sender } =
+            request;
+        let (asked, dialect) = if interaction.action_calls.is_empty() {
+            calls_of_reply(&interaction, backend)?
+        } else {
+            let dialect = backend.and_then(Dialect::default_of);
+            (calls_of_messages(interaction.action_calls, interaction.action_inputs), dialect)
+        };
+        let asked = place_rejected(asked, rejected)?;
+        let ids = ids_of(&asked)?;
+        let rules = Rules {
+            registry,
+            allow_list: &allow_list,
+            headers: &headers,
+            configs: &interaction.action_configs,
+            sender: sender.as_deref(),
+        };
+        let calls = asked.into_iter().zip(ids).map(|(asked, id)| PlannedCall {
+            id,
+            id_is_own: !asked.id.is_empty(),
+            name: asked.name.clone(),
+            start: rules.settle(asked),
+        });
+        Ok(Self { calls: calls.collect(), dialect, limits, previous: interaction.id })
+    }
+
+    /// The ids and action names of the calls, in the order the model made them.
+    pub fn calls(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.calls.iter().map(|call| (call.id.as_str(), call.name.as_str()))
+    }
+
+    /// How many calls there are.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+}
+
+/// The calls of a turn that has them as records.
+fn calls_of_messages(
+    calls: Vec<pb::ActionMessage>,
+    mut inputs: BTreeMap<String, pb::NodeFragments>,
+) -> Vec<Asked> {
+    let asked = calls.into_iter().map(|call| {
+        let pb::ActionMessage { id, name, inputs: bindings, outputs: _, headers } = call;
+        let fragments = inputs.remove(&id).unwrap_or_default().fragments;
+        Asked { id, name, arguments: Asking::Fragments { bindings, fragments }, headers }
+    });
+    asked.collect()
+}
+
+/// The calls of a turn whose content is the provider's raw reply. Content that
+/// is text or pictures makes no calls.
+fn calls_of_reply(
+    interaction: &Interaction,
+    backend: Option<Backend>,
+) -> Result<(Vec<Asked>, Option<Dialect>), Status> {
+    let producer = interaction.backend_specific_metadata.get("backend");
+    let producer = producer.and_then(|name| std::str::from_utf8(name).ok());
+    let hint = backend.or_else(|| producer.and_then(|name| parse_backend(name).ok()));
+    let mut asked = vec![];
+    let mut dialect = None;
+    let mut media_type = "";
+    for chunk in &interaction.content {
+        if !chunk.media_type().is_empty() {
+            media_type = chunk.media_type();
+        }
+        if Kind::of(media_type) != Kind::Json || chunk.data().is_empty() {
+            continue;
+        }
+        let reply = read_reply(chunk.data(), hint).map_err(Status::from)?;
+        if dialect.is_none() || (asked.is_empty() && !reply.calls.is_empty()) {
+            dialect = Some(reply.dialect);
+        }
+        asked.extend(reply.calls.into_iter().map(|call| {
+            let ReplyCall { id, name, arguments } = call;
+            let id = id.unwrap_or_default();
+            Asked { id, name, arguments: Asking::Reply(arguments), headers: BTreeMap::new() }
+        }));
+    }
+    Ok((asked, dialect.or_else(|| backend.and_then(Dialect::default_of))))
+}
+
+/// Puts the calls that the caller refused where the model made them.
+fn place_rejected(
+    asked: Vec<Asked>,
+    mut rejected: Vec<RejectedCall>,
+) -> Result<Vec<Asked>, Status> {
+    let invalid = |message: String| Err(Status::of(Reason::InvalidRequest, message));
+    let all = asked.len() + rejected.len();
+    rejected.sort_by_key(|call| call.position);
+    let mut placed: Vec<Asked> = Vec::with_capacity(all);
+    let mut asked = asked.into_iter();
+    for RejectedCall { position, id, name, status } in rejected {
+        if status.is_ok() {
+            return invalid(format!(
+                "rejected_calls: the call at position {position} has status OK"
+            ));
+        }
+        if position < placed.len() || position >= all {
+            return invalid(format!(
+                "rejected_calls: position {position} is taken, or past the {all} calls there are"
+            ));
+        }
+        placed.extend(asked.by_ref().take(position - placed.len()));
+        let arguments = Asking::Rejected(status);
+        placed.push(Asked { id, name, arguments, headers: BTreeMap::new() });
+    }
+    placed.extend(asked);
+    Ok(placed)
+}
+
+/// One id a call: the model's own, or one made of the call's place where it gave
+/// none. The same turn always gives the same ids.
+fn ids_of(asked: &[Asked]) -> Result<Vec<String>, Status> {
+    let mut own = HashSet::new();
+    for call in asked.iter().filter(|call| !call.id.is_empty()) {
+        if !own.insert(call.id.as_str()) {
+            return Err(Status::of(
+                Reason::DuplicateCall,
+                format!(
+                    "two calls have the id {:?}; their results could not be told apart",
+                    call.id.chars().take(255).collect::<String>()
+                ),
+            ));
+        }
+    }
+    let ids = asked.iter().enumerate().map(|(place, call)| {
+        if !call.id.is_empty() {
+            return call.id.clone();
+        }
+        let mut made = format!("call_{place}");
+        while own.contains(made.as_str()) {
+            made.push('_');
+        }
+        made
+    });
+    Ok(ids.collect())
+}
+
+/// What decides over each call of a round.
+struct Rules<'a> {
+    registry: &'a Registry,
+    allow_list: &'a AllowList,
+    headers: &'a Headers,
+    configs: &'a BTreeMap<String, pb::ActionConfig>,
+    sender: Option<&'a str>,
+}
+
+impl Rules<'_> {
+    fn settle(&self, asked: Asked) -> Result<Prepared, Status> {
+        let Asked { id: _, name, arguments, headers: own } = asked;
+        let given = match arguments {
+            Asking::Rejected(status) => return Err(status),
+            given => given,
+        };
+        if let Asking::Reply(Err(fault)) = &given
+            && name.is_empty()
+        {
+            return Err(Status::of(Reason::InvalidInput, fault.clone()));
+        }
+        // First of all: what is not allowed learns nothing, not even whether
+        // the action exists.
+        if !self.allow_list.allows(&name) {
+            let name: String = name.chars().take(255).collect();
+            return Err(Status::of(
+                Reason::NotAllowed,
+                format!("action {name:?} is not in the list of allowed actions"),
+            ));
+        }
+        let config = self.configs.get(&name);
+        let entry = route::entry(self.registry, &name, config, self.sender)?;
+        let inputs = match given {
+            Asking::Fragments { bindings, fragments } => {
+                Inputs::from_fragments(entry.schema(), &bindings, fragments)?
+            }
+            Asking::Reply(Ok(arguments)) => {
+                Inputs::from_arguments(entry.schema(), arguments.iter())?
+            }
+            Asking::Reply(Err(fault)) => return Err(Status::of(Reason::InvalidInput, fault)),
+            Asking::Rejected(status) => return Err(status),
+        };
+        let mut headers = self.headers.clone();
+        // A turn is data from elsewhere: it cannot widen its own limits.
+        let own = own.into_iter().filter(|(name, _)| !is_limit(name));
+        headers.extend(own);
+        route::autofill(&mut headers, config);
+        Ok(Prepared { entry, inputs, headers })
+    }
+}
+
+fn is_limit(header: &str) -> bool {
+    [headers::DEADLINE, headers::ALLOWED_LLM_ACTIONS, headers::SESSION]
+        .iter()
+        .any(|limit| limit.eq_ignore_ascii_case(header))
+}

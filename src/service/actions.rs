@@ -1,0 +1,78 @@
+//! Listing and describing actions.
+
+use crate::action::{
+    Entry, Registry, document,
+    schema::{Ports, Runnable},
+};
+use crate::runner::AllowList;
+use crate::wire::{Reason, Status, name::is_name, pb};
+
+/// How many actions a page has unless the caller says.
+const DEFAULT_PAGE: usize = 500;
+/// How many actions a page has at the most.
+const LARGEST_PAGE: usize = 5_000;
+
+pub(super) fn list(
+    registry: &Registry,
+    request: pb::ListActionsRequest,
+) -> Result<pb::ListActionsResponse, Status> {
+    let pb::ListActionsRequest {
+        patterns,
+        runnable_only,
+        all_ports,
+        include_document,
+        page_size,
+        page_token,
+    } = request;
+    if !page_token.is_empty() && !is_name(&page_token) {
+        return Err(Status::of(
+            Reason::InvalidRequest,
+            "page_token was not handed out by this service",
+        ));
+    }
+    let wanted = AllowList::new(&patterns)?;
+    let page_size = match page_size as usize {
+        0 => DEFAULT_PAGE,
+        size => size.min(LARGEST_PAGE),
+    };
+    let ports = ports(all_ports);
+    let after = Some(page_token.as_str()).filter(|token| !token.is_empty());
+    let mut matching = registry.entries(after).into_iter().filter(|entry| {
+        (patterns.is_empty() || wanted.allows(entry.schema().name().as_str()))
+            && !(runnable_only && entry.runnable() == Runnable::No)
+    });
+    let page: Vec<Entry> = matching.by_ref().take(page_size).collect();
+    let next_page_token = match (matching.next(), page.last()) {
+        (Some(_), Some(last)) => last.schema().name().to_string(),
+        _ => String::new(),
+    };
+    Ok(pb::ListActionsResponse {
+        document: if include_document { document::write(&page, ports) } else { String::new() },
+        actions: page.iter().map(|entry| message(entry, ports)).collect(),
+        next_page_token,
+    })
+}
+
+pub(super) fn describe(
+    registry: &Registry,
+    request: pb::GetActionRequest,
+) -> Result<pb::GetActionResponse, Status> {
+    let pb::GetActionRequest { name, all_ports, include_document } = request;
+    let entry = registry.entry(&name).ok_or_else(|| {
+        let name: String = name.chars().take(255).collect();
+        Status::of(Reason::UnknownAction, format!("there is no action {name:?}"))
+    })?;
+    let ports = ports(all_ports);
+    Ok(pb::GetActionResponse {
+        action: Some(message(&entry, ports)),
+        document: if include_document { document::write([&entry], ports) } else { String::new() },
+    })
+}
+
+fn ports(all: bool) -> Ports {
+    if all { Ports::All } else { Ports::Callable }
+}
+
+fn message(entry: &Entry, ports: Ports) -> pb::ActionSchema {
+    entry.schema().to_message(entry.runnable(), ports)
+}

@@ -1,0 +1,135 @@
+//! What a gRPC caller sends beside the message: headers, and how long it waits.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+use tonic::metadata::{KeyAndValueRef, MetadataMap};
+
+use crate::wire::{Headers, Reason, Status, headers};
+
+/// A caller's headers and limits.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Caller {
+    /// Everything in the request metadata that is not the transport's own.
+    pub(super) headers: Headers,
+    /// How long the RPC lasts at the most, as its caller said.
+    pub(super) grpc_timeout: Option<Duration>,
+    /// The deadline in the headers.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Caller {
+    /// Reads request metadata.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a deadline that is no number.
+    pub(super) fn new(metadata: &MetadataMap) -> Result<Self, Status> {
+        let mut caller = Self::default();
+        for entry in metadata.iter() {
+            match entry {
+                KeyAndValueRef::Ascii(key, value) if !is_transport(key.as_str()) => {
+                    caller.headers.set(key.as_str(), value.as_encoded_bytes().to_vec());
+                }
+                KeyAndValueRef::Binary(key, value) if !is_transport(key.as_str()) => {
+                    if let Ok(value) = value.to_bytes() {
+                        caller.headers.set(key.as_str(), value);
+                    }
+                }
+                _ => {}
+            }
+        }
+        caller.grpc_timeout = metadata
+            .get("grpc-timeout")
+            .and_then(|value| value.to_str().ok())
+            .and_then(grpc_timeout);
+        if let Some(value) = caller.headers.value(headers::DEADLINE) {
+            let millis = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+            let millis = millis.ok_or_else(|| {
+                Status::of(
+                    Reason::InvalidRequest,
+                    "x-a11-deadline is not a number of milliseconds since the Unix epoch",
+                )
+            })?;
+            caller.deadline = instant_of(millis);
+        }
+        Ok(caller)
+    }
+
+    /// When the RPC is over: the earliest of what the caller said.
+    pub(super) fn end(&self) -> Option<Instant> {
+        let rpc = self.grpc_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        earliest(rpc, self.deadline)
+    }
+
+    /// When work must be done for its answer to reach the caller: as
+    /// [`end`](Self::end), with a tenth of the RPC's time, 500 ms at most, kept
+    /// for the answer.
+    pub(super) fn end_of_work(&self) -> Option<Instant> {
+        const MOST_KEPT: Duration = Duration::from_millis(500);
+        let rpc = self.grpc_timeout.and_then(|timeout| {
+            Instant::now().checked_add(timeout - (timeout / 10).min(MOST_KEPT))
+        });
+        earliest(rpc, self.deadline)
+    }
+}
+
+/// The earlier of two deadlines.
+pub(super) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Metadata that concerns the transport and no action.
+fn is_transport(key: &str) -> bool {
+    key.starts_with("grpc-")
+        || matches!(
+            key,
+            "te" | "content-type" | "content-length" | "user-agent" | "host" | "accept-encoding"
+        )
+}
+
+/// `None` where the clock cannot say it: no deadline at all.
+fn instant_of(unix_millis: u64) -> Option<Instant> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let left = Duration::from_millis(unix_millis).saturating_sub(now);
+    Instant::now().checked_add(left)
+}
+
+/// Reads `grpc-timeout`: at most eight digits and a unit.
+fn grpc_timeout(text: &str) -> Option<Duration> {
+    let unit = text.chars().last()?;
+    let digits = &text[..text.len() - unit.len_utf8()];
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = digits.parse().ok()?;
+    Some(match unit {
+        'H' => Duration::from_secs(number * 3600),
+        'M' => Duration::from_secs(number * 60),
+        'S' => Duration::from_secs(number),
+        'm' => Duration::from_millis(number),
+        'u' => Duration::from_micros(number),
+        'n' => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_timeouts_are_read() {
+        let check = |text: &str, expected| assert_eq!(grpc_timeout(text), expected, "{text}");
+        check("200m", Some(Duration::from_millis(200)));
+        check("1S", Some(Duration::from_secs(1)));
+        check("99999999H", Some(Duration::from_secs(99_999_999 * 3600)));
+        check("123456789S", None);
+        check("S", None);
+        check("-1S", None);
+        check("1é", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,168 @@
+//! A model's turn: the request as the runner understands it, and the round as a
+//! response.
+
+use futures::Stream;
+use tokio::sync::mpsc;
+
+use super::caller::{Caller, earliest};
+use crate::action::{Registry, Scope};
+use crate::interaction::{
+    backend::Dialect,
+    canonical,
+    document::{Document, read_document},
+};
+use crate::runner::{
+    AllowList, CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
+    Limits, Plan, RejectedCall, Request, Round, execute,
+};
+use crate::wire::chunk::JSON;
+use crate::wire::pb::{Backend, Interaction, stream_actions_from_interaction_response::Event};
+use crate::wire::{Chunk, Reason, Status, headers, pb};
+
+/// How many events of a round wait for a caller that reads slowly.
+const EVENTS_WAITING: usize = 64;
+
+/// Reads a request, and settles what is to be run.
+pub(super) fn plan(
+    registry: &Registry,
+    caller: Caller,
+    request: pb::ExecuteActionsFromInteractionRequest,
+) -> Result<Plan, Status> {
+    let pb::ExecuteActionsFromInteractionRequest {
+        interaction,
+        interaction_json,
+        allowed_actions,
+        call_timeout,
+        max_output_bytes,
+        max_media_bytes,
+        backend,
+        rejected_calls,
+        store,
+    } = request;
+    if store {
+        return Err(Status::of(Reason::Unsupported, "store: this server runs without a store"));
+    }
+    let interaction = match (interaction, interaction_json.is_empty()) {
+        (Some(interaction), true) => canonical::accept(interaction)?,
+        (None, false) => read_turn(interaction_json)?,
+        (Some(_), false) => {
+            return Err(invalid("interaction and interaction_json: only one can be given"));
+        }
+        (None, true) => return Err(invalid("interaction: required, or interaction_json")),
+    };
+    let mut headers = caller.headers.clone();
+    let allow_list = if allowed_actions.is_empty() {
+        AllowList::new(headers.text(headers::ALLOWED_LLM_ACTIONS))?
+    } else {
+        headers.set(headers::ALLOWED_LLM_ACTIONS, allowed_actions.join(","));
+        AllowList::new(&allowed_actions)?
+    };
+    let call_timeout = match call_timeout {
+        None => DEFAULT_CALL_TIMEOUT,
+        Some(timeout) => super::one_call::duration("call_timeout", timeout)?,
+    };
+    let backend = Backend::try_from(backend)
+        .map_err(|_| invalid(format!("backend: {backend} is no backend that is known here")))?;
+    let rejected = rejected_calls.into_iter().map(|call| {
+        let pb::RejectedCall { position, id, name, status } = call;
+        let status = status.unwrap_or_default().into();
+        RejectedCall { position: position as usize, id, name, status }
+    });
+    let request = Request {
+        interaction,
+        allow_list,
+        limits: Limits {
+            call_timeout,
+            deadline: earliest(caller.end_of_work(), None),
+            max_output_bytes: max_output_bytes.map_or(DEFAULT_MAX_OUTPUT_BYTES, |n| n as usize),
+            max_media_bytes: max_media_bytes.map_or(DEFAULT_MAX_MEDIA_BYTES, |n| n as usize),
+        },
+        backend: Some(backend).filter(|backend| *backend != Backend::Unspecified),
+        rejected: rejected.collect(),
+        sender: headers.text(headers::SESSION).map(str::to_owned),
+        headers,
+    };
+    Plan::new(registry, request)
+}
+
+fn invalid(message: impl Into<String>) -> Status {
+    Status::of(Reason::InvalidRequest, message)
+}
+
+/// A turn as JSON text: an interaction in either form, or a provider's reply.
+fn read_turn(json: String) -> Result<Interaction, Status> {
+    Ok(match read_document(json.as_bytes())? {
+        Document::Portable(interaction) | Document::ProtoJson(interaction) => interaction,
+        Document::Other(_) => Interaction {
+            role: pb::Role::Model as i32,
+            content: vec![Chunk::new(JSON, json)],
+            ..Interaction::default()
+        },
+    })
+}
+
+/// Runs a round for its result.
+pub(super) async fn run(scope: &Scope, plan: Plan) -> pb::ExecuteActionsFromInteractionResponse {
+    summary(execute(scope, plan, None).await)
+}
+
+/// Runs a round for its events, the result last. Whoever drops the stream
+/// cancels the calls.
+pub(super) fn events(
+    scope: Scope,
+    plan: Plan,
+) -> impl Stream<Item = Result<pb::StreamActionsFromInteractionResponse, tonic::Status>> + Send {
+    let calls: Vec<(String, String)> =
+        plan.calls().map(|(id, name)| (id.to_owned(), name.to_owned())).collect();
+    let event = move |event| match event {
+        CallEvent::Started { call } => {
+            let (id, name) = calls[call].clone();
+            Event::Started(pb::CallStarted { id, name })
+        }
+        CallEvent::Log { call, entry } => {
+            Event::Log(pb::CallLog { id: calls[call].0.clone(), entry: Some(entry) })
+        }
+        CallEvent::Output { call, fragments } => {
+            Event::Output(pb::CallOutput { id: calls[call].0.clone(), fragments })
+        }
+        CallEvent::Finished { call, status, log } => {
+            let (id, name) = calls[call].clone();
+            Event::Finished(pb::CallResult { id, name, status: Some(status.into()), log })
+        }
+    };
+    let (tell, mut told) = mpsc::channel(EVENTS_WAITING);
+    async_stream::stream! {
+        let response = |event| Ok(pb::StreamActionsFromInteractionResponse { event: Some(event) });
+        let round = execute(&scope, plan, Some(tell));
+        tokio::pin!(round);
+        let round = loop {
+            // Both are cancel safe: the round is polled where it stands, and
+            // `recv` loses nothing.
+            tokio::select! {
+                biased;
+                Some(told) = told.recv() => yield response(event(told)),
+                round = &mut round => break round,
+            }
+        };
+        while let Ok(told) = told.try_recv() {
+            yield response(event(told));
+        }
+        yield response(Event::Summary(summary(round)));
+    }
+}
+
+fn summary(round: Round) -> pb::ExecuteActionsFromInteractionResponse {
+    let Round { results, interaction, messages, dialect } = round;
+    let results = results.into_iter().map(|result| pb::CallResult {
+        id: result.id,
+        name: result.name,
+        status: Some(result.status.into()),
+        log: result.log,
+    });
+    pb::ExecuteActionsFromInteractionResponse {
+        results: results.collect(),
+        interaction: Some(interaction),
+        messages,
+        backend: dialect.map_or(Backend::Unspecified, Dialect::backend) as i32,
+    }
+}
