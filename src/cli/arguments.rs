@@ -199,10 +199,11 @@ async fn read_bytes<'v>(
 /// A text as the port's JSON: the string it is, or for a JSON port what it says.
 /// What is no JSON, or goes to a port that takes strings alone, is a string.
 fn json_value(port: &pb::PortSchema, text: String) -> Box<RawValue> {
-    if Kind::of(&port.media_type) == Kind::Json && !takes_only_strings(port) {
-        if let Ok(value) = serde_json::from_str::<Box<RawValue>>(&text) {
-            return value;
-        }
+    if Kind::of(&port.media_type) == Kind::Json
+        && !takes_only_strings(port)
+        && let Ok(value) = serde_json::from_str::<Box<RawValue>>(&text)
+    {
+        return value;
     }
     raw(&text)
 }
@@ -335,7 +336,9 @@ mod tests {
         bytes.resize(FRAGMENT_BYTES + 1, 0);
         std::fs::write(&path, &bytes).unwrap();
         let given = read(&[&format!("picture=@{}", path.display())], None).await.unwrap();
-        let [first, last] = given.fragments.as_slice() else { panic!("{:?}", given.fragments.len()) };
+        let [first, last] = given.fragments.as_slice() else {
+            panic!("{:?}", given.fragments.len())
+        };
         assert_eq!(first.chunk().unwrap().media_type(), "image/png");
         assert!(first.continued && !last.continued);
         assert_eq!(last.payload_len(), 1);

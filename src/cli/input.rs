@@ -80,8 +80,7 @@ impl Source {
     /// Reads all of it as text.
     pub(super) async fn read_text(&self) -> Result<String, InputError> {
         let bytes = self.read().await?;
-        String::from_utf8(bytes.into())
-            .map_err(|_| InputError::NotText { name: self.to_string() })
+        String::from_utf8(bytes.into()).map_err(|_| InputError::NotText { name: self.to_string() })
     }
 }
 

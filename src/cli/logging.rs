@@ -17,8 +17,7 @@ pub(super) enum LogFormat {
 /// Starts to log what passes the filter.
 pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
     let filter = EnvFilter::builder().parse(filter)?;
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Somebody else's subscriber, in a program that embeds this one, stays.
     let _ = match format {
         LogFormat::Text => {

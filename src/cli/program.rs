@@ -3,9 +3,9 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use super::{
-    actions, call, completions,
+    actions, call, completions, execute,
     exit::{Failure, Outcome},
-    execute, interaction,
+    interaction,
     logging::{self, LogFormat},
     serve,
 };

@@ -52,12 +52,8 @@ impl Report {
             }
             _ => None,
         };
-        let running = Running {
-            name: name.to_owned(),
-            since: Instant::now(),
-            bar,
-            unended: String::new(),
-        };
+        let running =
+            Running { name: name.to_owned(), since: Instant::now(), bar, unended: String::new() };
         self.running.insert(id.to_owned(), running);
     }
 

@@ -176,10 +176,8 @@ impl Values {
 impl Port {
     /// Prints a part of the one value as it is.
     fn print(&mut self, data: &[u8], output: &mut Output) -> Result<(), Failure> {
-        if self.kind == Kind::Text {
-            if let Some(last) = data.last() {
-                self.ends_its_line = *last == b'\n';
-            }
+        if let (Kind::Text, Some(last)) = (self.kind, data.last()) {
+            self.ends_its_line = *last == b'\n';
         }
         output.write(data)
     }

@@ -16,7 +16,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// It is no address of a server.
-    #[error("{url:?} is not a server's address: {fault}; use HOST:PORT, http://HOST:PORT or https://HOST[:PORT]")]
+    #[error(
+        "{url:?} is not a server's address: {fault}; use HOST:PORT, http://HOST:PORT or https://HOST[:PORT]"
+    )]
     Url {
         /// As it was given.
         url: String,
