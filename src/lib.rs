@@ -14,3 +14,8 @@ pub mod action;
 pub mod interaction;
 pub mod runner;
 pub mod service;
+
+/// The examples of the README, kept true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
