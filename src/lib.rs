@@ -17,3 +17,8 @@ pub mod client;
 pub mod service;
 pub mod serve;
 pub mod cli;
+
+/// The examples of the README, kept true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -319,6 +319,22 @@ async fn execute_prints_the_messages_to_append_and_a_line_a_call() {
 }
 
 #[tokio::test]
+async fn execute_runs_several_turns_one_after_the_other() {
+    let address = server().await;
+    let (first, second) = (file(CLAUDE_REPLY), file(CLAUDE_REPLY.replace("order_status", "echo")));
+    let [first, second] = [&first, &second].map(|file| file.path().to_str().unwrap());
+    let args = ["--server", &address, "--allow", ".*", "--print", "results"];
+    let ran = run(&[&["execute", first, second], &args[..]].concat()).await;
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert_eq!(ran.stdout.matches("✓ echo toolu_1").count(), 2, "{}", ran.stdout);
+    let (one, two) = (ran.stderr.find(first), ran.stderr.find(second));
+    assert!(one.is_some() && one < two, "{}", ran.stderr);
+
+    let ran = run(&[&["execute", first, "/nowhere/at/all"], &args[..]].concat()).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+}
+
+#[tokio::test]
 async fn execute_says_how_to_allow_what_was_denied() {
     let address = server().await;
     let ran = run_with(&["execute", "-", "--server", &address], CLAUDE_REPLY).await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use tonic::Request;
+use tonic::{Request, transport::Channel};
 
 use super::{
     duration::{duration, to_message},
@@ -21,7 +21,10 @@ use super::{
 use crate::interaction::{portable, proto_json};
 use crate::wire::{
     Name, Reason, Status,
-    pb::{self, stream_actions_from_interaction_response::Event},
+    pb::{
+        self, action_service_client::ActionServiceClient,
+        stream_actions_from_interaction_response::Event,
+    },
 };
 
 /// Run the tool calls of a model's reply, and print the turn to go on with
@@ -31,6 +34,9 @@ use crate::wire::{
 /// one that fails becomes a failed result for the model and disturbs no other.
 ///
 /// Nothing runs unless --allow says so: a model may ask for anything.
+///
+/// Of several files each is a turn of its own: they run one after the other, and each prints its own
+/// JSON document.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -48,8 +54,8 @@ Exit codes: 0 every call succeeded; 1 some call failed (its result says why, and
 the others); 2 the file or the arguments are unusable; 3 no server, or another failure.")]
 pub(super) struct Execute {
     /// The reply or interaction, JSON; `-` reads standard input
-    #[arg(value_name = "FILE")]
-    file: Source,
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<Source>,
 
     #[command(flatten)]
     target: Target,
@@ -138,8 +144,29 @@ const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 impl Execute {
     pub(super) async fn run(self, talk: Talk) -> Result<Outcome, Failure> {
-        let interaction_json = self.file.read_text().await?;
+        // All are read first, so that a wrong name is found before anything runs.
+        let mut turns = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            turns.push((file, file.read_text().await?));
+        }
+        let several = turns.len() > 1;
         let mut client = self.target.client().await?;
+        let mut outcome = Outcome::Done;
+        for (file, turn) in turns {
+            if several && talk == Talk::Normal {
+                tell(&format!("{file}:"));
+            }
+            outcome = outcome.and(self.run_turn(&mut client, turn, talk).await?);
+        }
+        Ok(outcome)
+    }
+
+    async fn run_turn(
+        &self,
+        client: &mut ActionServiceClient<Channel>,
+        interaction_json: String,
+        talk: Talk,
+    ) -> Result<Outcome, Failure> {
         let request = self.request(interaction_json);
         let mut events = client.stream_actions_from_interaction(request).await?.into_inner();
 

@@ -19,6 +19,16 @@ pub enum Outcome {
     SomeFailed,
 }
 
+impl Outcome {
+    /// The outcome of two pieces of work.
+    pub(super) fn and(self, other: Self) -> Self {
+        match self {
+            Self::Done => other,
+            Self::SomeFailed => self,
+        }
+    }
+}
+
 /// Why a command did not do its work.
 #[derive(Debug, Error)]
 pub enum Failure {

@@ -59,9 +59,15 @@ pub(super) async fn routes(
     routes.add_service(actions);
 
     let reflection = || {
+        // Each version would list itself alone.
         tonic_reflection::server::Builder::configure()
+            .include_reflection_service(false)
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
     };
     // Older clients ask v1alpha alone.
     routes.add_service(reflection().build_v1()?);
