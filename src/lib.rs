@@ -11,3 +11,4 @@
 pub mod wire;
 pub mod node;
 pub mod action;
+pub mod builtin;
