@@ -9,19 +9,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::{
-    declaration::{
-        Declaration, InputDeclaration, Item, OutputForm, Stdin, StdinArgument, StdinWord,
-    },
+    declaration::{Declaration, Item, OutputForm, Stdin, StdinArgument, StdinWord},
     environment::InheritEnv,
+    input::{Input, InputFault},
     process::{Launch, Stderr},
     template::{Arguments, Template, TemplateError, group_items, text_of},
 };
 use crate::action::{ActionSchema, Port, SchemaError};
-use crate::wire::chunk::{JSON, Kind, TEXT};
+use crate::wire::chunk::Kind;
 use crate::wire::status::code_of_name;
 use crate::wire::{Code, base64};
 
@@ -61,14 +60,6 @@ enum Feed {
     Nothing,
     Json,
     Argument(String),
-}
-
-/// What a call needs to know of an input.
-#[derive(Debug)]
-pub(super) struct Input {
-    pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) default: Option<Value>,
 }
 
 /// The values of a call, defaults among them.
@@ -144,26 +135,6 @@ pub enum CommandError {
     Schema(#[from] SchemaError),
 }
 
-/// What is wrong with an input.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InputFault {
-    /// Two ways to say the same.
-    #[error("`schema` says all that `type`, `enum` and `items` could")]
-    SchemaTwice,
-    /// A media type beside a schema.
-    #[error("`media_type` is for what is neither text nor JSON, which has no schema")]
-    SchemaOfBytes,
-    /// A default that can never matter.
-    #[error("it has a default, so it is not required")]
-    RequiredWithDefault,
-    /// A default that does not fit.
-    #[error("the default does not fit: {0}")]
-    Default(String),
-    /// The schema is not one.
-    #[error("not a JSON Schema: {0}")]
-    Schema(String),
-}
-
 impl Command {
     /// Checks a declaration. Paths in it are relative to `directory`.
     pub(super) fn new(
@@ -194,7 +165,7 @@ impl Command {
         in_order.sort_by_key(|(_, input)| input.span().start);
         let mut known = vec![];
         for (name, declared) in in_order {
-            let (port, input) = input_port(&name, declared.into_inner())
+            let (port, input) = Input::declared(&name, declared.into_inner())
                 .map_err(|fault| CommandError::Input { input: name, fault })?;
             builder = builder.input(port);
             known.push(input);
@@ -351,87 +322,6 @@ impl Plan {
     pub(super) fn code_of_exit(&self, status: i32) -> Code {
         self.exit_codes.get(&status).copied().unwrap_or(Code::Unknown)
     }
-}
-
-fn input_port(name: &str, declared: InputDeclaration) -> Result<(Port, Input), InputFault> {
-    let InputDeclaration {
-        kind,
-        choices,
-        items,
-        schema,
-        media_type,
-        description,
-        required,
-        stream,
-        default,
-    } = declared;
-    if required && default.is_some() {
-        return Err(InputFault::RequiredWithDefault);
-    }
-    let says_parts = kind.is_some() || choices.is_some() || items.is_some();
-    let mut schema = match schema {
-        Some(_) if says_parts => return Err(InputFault::SchemaTwice),
-        Some(schema) => schema,
-        None => {
-            let mut schema = json!({ "type": kind.as_deref().unwrap_or("string") });
-            if let Some(choices) = choices {
-                schema["enum"] = choices.into();
-            }
-            if let Some(items) = items {
-                schema["items"] = items;
-            }
-            schema
-        }
-    };
-    let mut port = match media_type {
-        Some(media_type) if Kind::of(&media_type) != Kind::Json => {
-            if says_parts {
-                return Err(InputFault::SchemaOfBytes);
-            }
-            if default.as_ref().is_some_and(|default| !default.is_string())
-                || default.is_some() && Kind::of(&media_type) != Kind::Text
-            {
-                return Err(InputFault::Default("it is no text".to_owned()));
-            }
-            Port::of(name, media_type)
-        }
-        media_type => {
-            check_default(&schema, default.as_ref(), stream)?;
-            if let (false, Some(default), Some(schema)) = (stream, &default, schema.as_object_mut())
-            {
-                schema.insert("default".to_owned(), default.clone());
-            }
-            let is_text = schema.get("type").is_some_and(|kind| kind == "string");
-            let plain = if is_text { TEXT } else { JSON };
-            let media_type = media_type.unwrap_or_else(|| plain.to_owned());
-            Port::of(name, media_type).schema(schema.to_string())
-        }
-    };
-    port = port.describe(description);
-    if required {
-        port = port.required();
-    }
-    if stream {
-        port = port.stream();
-    }
-    let input = Input { name: name.to_owned(), kind: port.kind(), default };
-    Ok((port, input))
-}
-
-/// A default is a value of the schema; that of a stream, a list of them.
-fn check_default(schema: &Value, default: Option<&Value>, stream: bool) -> Result<(), InputFault> {
-    let validator =
-        jsonschema::validator_for(schema).map_err(|error| InputFault::Schema(error.to_string()))?;
-    let values = match default {
-        None => vec![],
-        Some(Value::Array(values)) if stream => values.iter().collect(),
-        Some(_) if stream => return Err(InputFault::Default("a stream's is a list".to_owned())),
-        Some(value) => vec![value],
-    };
-    for value in values {
-        validator.validate(value).map_err(|error| InputFault::Default(error.to_string()))?;
-    }
-    Ok(())
 }
 
 fn parse_command(

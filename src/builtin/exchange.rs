@@ -1,7 +1,7 @@
 //! One HTTP exchange of `http_fetch`: hop by hop, each host resolved once, its
 //! addresses checked, and connected to at those very addresses.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
@@ -117,7 +117,7 @@ pub(super) async fn exchange(
         // A client a hop: what it can reach is what was checked for this hop.
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls.clone())
-            .dns_resolver(Pinned(addresses.into()))
+            .dns_resolver(Pinned(addresses))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .referer(false)
@@ -178,12 +178,12 @@ async fn addresses(options: &FetchOptions, url: &Url) -> Result<Vec<SocketAddr>,
 }
 
 /// Resolves every name to the addresses that were checked.
-struct Pinned(Arc<[SocketAddr]>);
+struct Pinned(Vec<SocketAddr>);
 
 impl Resolve for Pinned {
     fn resolve(&self, _: Name) -> Resolving {
         let addresses = self.0.clone();
-        Box::pin(async move { Ok(Box::new(addresses.to_vec().into_iter()) as Addrs) })
+        Box::pin(async move { Ok(Box::new(addresses.into_iter()) as Addrs) })
     }
 }
 

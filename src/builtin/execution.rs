@@ -8,8 +8,9 @@ use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
-    command::{Command, Given, Input, OUTPUT, Plan, RESULT, bytes_in_json},
+    command::{Command, Given, OUTPUT, Plan, RESULT, bytes_in_json},
     declaration::OutputForm,
+    input::Input,
     lines::Lines,
     process::{Happening, Process},
 };

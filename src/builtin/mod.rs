@@ -1,8 +1,8 @@
 //! The actions that come with the binary: commands that a config file declares
 //! ([`Config`]), [`http_fetch`], and, only when enabled, [`shell_execute`].
 //!
-//! A command is declared ([`declaration`], TOML), found valid ([`command`]) and
-//! run ([`execution`]); [`register`] puts all of them in a registry.
+//! A command is declared (`declaration`, TOML), found valid ([`command`]) and run
+//! (`execution`); [`register`] puts all of them in a registry.
 
 pub mod address;
 pub mod permit;
@@ -11,6 +11,7 @@ mod template;
 mod environment;
 mod process;
 mod declaration;
+pub mod input;
 pub mod command;
 mod execution;
 mod exchange;
