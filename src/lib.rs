@@ -13,4 +13,6 @@ pub mod node;
 pub mod action;
 pub mod interaction;
 pub mod runner;
+pub mod session;
+pub mod client;
 pub mod service;

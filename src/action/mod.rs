@@ -19,9 +19,9 @@ pub mod typed;
 
 pub use context::{Context, Output};
 pub use inputs::{InputError, Inputs};
-pub use nested::NestedCall;
+pub use nested::{NestedCall, Outputs};
 pub use port::{Port, PortError};
-pub use registry::{Entry, Handler, RegisterError, Registry, handler};
+pub use registry::{Entry, Handler, Peers, RegisterError, Registry, handler};
 pub use run::{Event, Finished, Run};
 pub use schema::{ActionSchema, SchemaError};
 pub use scope::{Call, Handlers, Scope};

@@ -5,6 +5,8 @@ mod action_api;
 mod actions;
 mod caller;
 mod one_call;
+mod peer_api;
 mod round;
 
 pub use action_api::{ActionApi, Config};
+pub use peer_api::PeerApi;

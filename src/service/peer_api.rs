@@ -1,0 +1,56 @@
+//! `PeerService`: a session over a gRPC stream.
+
+use std::{pin::Pin, sync::Arc};
+
+use futures::{Stream, StreamExt as _};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Streaming};
+
+use crate::session::{Directory, accept};
+use crate::wire::pb::{self, peer_service_server::PeerService};
+use crate::wire::{Reason, Status};
+
+/// How many frames wait between a session and its stream. Few, because what
+/// waits in the session still gathers.
+const WAITING_FRAMES: usize = 4;
+
+/// Serves the sessions of a directory. Cheap to clone.
+#[derive(Clone)]
+pub struct PeerApi {
+    directory: Arc<Directory>,
+}
+
+impl PeerApi {
+    /// A service whose sessions are kept in `directory`.
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self { directory }
+    }
+}
+
+type FrameStream =
+    Pin<Box<dyn Stream<Item = Result<pb::OpenSessionResponse, tonic::Status>> + Send>>;
+
+#[tonic::async_trait]
+impl PeerService for PeerApi {
+    type OpenSessionStream = FrameStream;
+
+    async fn open_session(
+        &self,
+        request: Request<Streaming<pb::OpenSessionRequest>>,
+    ) -> Result<Response<Self::OpenSessionStream>, tonic::Status> {
+        let frames = request.into_inner().map(|request| match request {
+            Ok(pb::OpenSessionRequest { frame: Some(frame) }) => Ok(frame),
+            Ok(pb::OpenSessionRequest { frame: None }) => {
+                Err(Status::of(Reason::InvalidFrame, "a message without a frame"))
+            }
+            Err(status) => Err(status.into()),
+        });
+        let (sink, source) = mpsc::channel(WAITING_FRAMES);
+        // Apart from the stream, because the session outlives its connection.
+        self.directory.tasks().spawn(accept(self.directory.clone(), frames, sink));
+        let responses = ReceiverStream::new(source)
+            .map(|frame| Ok(pb::OpenSessionResponse { frame: Some(frame) }));
+        Ok(Response::new(Box::pin(responses)))
+    }
+}

@@ -1,0 +1,17 @@
+//! Sessions: programs attached over one stream, on which both sides call and
+//! both sides host.
+//!
+//! [`core`] is the state machine of one session and knows no transport, clock or
+//! task. [`driver`] gives it those: it moves frames over any connection, and runs
+//! calls both ways. [`Directory`] has the sessions of a service and puts what
+//! they publish into its registry; [`accept`](accept()) serves a connection that
+//! was made to it.
+
+pub mod core;
+pub mod driver;
+mod directory;
+mod accept;
+
+pub use accept::{OPEN_TIMEOUT, accept, next_connection};
+pub use directory::{Config, DEFAULT_MAX_SESSIONS, Directory};
+pub use driver::Session;
