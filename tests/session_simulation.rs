@@ -11,7 +11,10 @@ mod program;
 #[path = "session_simulation/random.rs"]
 mod random;
 
-use std::time::{Duration, Instant};
+use std::{
+    num::NonZero,
+    time::{Duration, Instant},
+};
 
 use a11_grpc::session::core::{Connection, Core, Limits, Side};
 use a11_grpc::wire::Reason;
@@ -32,12 +35,20 @@ fn every_stream_is_exact_and_every_call_ends_once() {
         simulate(seed);
         return;
     }
-    for seed in 0..number("A11_SIMULATION_SEEDS").unwrap_or(SEEDS) {
-        if let Err(panic) = std::panic::catch_unwind(|| simulate(seed)) {
-            eprintln!("failed with A11_SIMULATION_SEED={seed}");
-            std::panic::resume_unwind(panic);
+    let seeds = number("A11_SIMULATION_SEEDS").unwrap_or(SEEDS);
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            scope.spawn(move || {
+                for seed in (first..seeds).step_by(threads as usize) {
+                    if let Err(panic) = std::panic::catch_unwind(|| simulate(seed)) {
+                        eprintln!("failed with A11_SIMULATION_SEED={seed}");
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            });
         }
-    }
+    });
 }
 
 /// How a simulated connection goes.

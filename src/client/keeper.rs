@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -136,9 +137,10 @@ impl Keeper {
                 }
             }
         };
+        // The connection decides: it still has the end to tell.
         tokio::select! {
             () = connecting => {}
-            () = publishing => {}
+            never = publishing => match never {},
         }
     }
 
@@ -204,8 +206,9 @@ impl Keeper {
         }
     }
 
-    /// Publishes and withdraws as the registry changes, until the session is over.
-    async fn publish_changes(&self, session: &Session, mut published: Published) {
+    /// Publishes and withdraws as the registry changes, for as long as it is
+    /// polled.
+    async fn publish_changes(&self, session: &Session, mut published: Published) -> Infallible {
         let mut changes = self.registry.changes();
         loop {
             let hosted = self.hosted();
@@ -228,11 +231,8 @@ impl Keeper {
                     Err(status) => tracing::warn!(%status, "actions were not published"),
                 }
             }
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() {
-                    return session.ended().await;
-                },
-                () = session.ended() => return,
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         }
     }

@@ -24,3 +24,6 @@ pub use cost::cost;
 pub use event::Event;
 pub use limits::Limits;
 pub use session::{Connection, Core, NewCall, Room, Side};
+
+#[cfg(test)]
+mod tests;
