@@ -14,5 +14,5 @@ mod writer;
 pub use buffer::{DEFAULT_CAPACITY, MAX_EARLY_PIECES, NodeError, in_order};
 pub use piece::Piece;
 pub use reader::{Ending, Reader, join};
-pub use stream::{Node, WhenUnread};
+pub use stream::{Completeness, Node, WhenUnread};
 pub use writer::Writer;

@@ -122,6 +122,15 @@ impl Directory {
         self.state.lock().sessions.values().map(|it| it.session.clone()).collect()
     }
 
+    /// The session of an id.
+    ///
+    /// # Errors
+    /// UNAVAILABLE (UNKNOWN_SESSION) where it is not attached.
+    pub fn session(&self, id: &str) -> Result<Session, Status> {
+        let state = self.state.lock();
+        state.sessions.get(id).map(|it| it.session.clone()).ok_or_else(|| unattached(id))
+    }
+
     /// Opens a session, with its resume token.
     ///
     /// # Errors

@@ -11,7 +11,10 @@ pub mod core;
 pub mod driver;
 mod directory;
 mod accept;
+pub mod websocket;
+mod free_nodes;
 
 pub use accept::{OPEN_TIMEOUT, accept, next_connection};
 pub use directory::{Config, DEFAULT_MAX_SESSIONS, Directory};
 pub use driver::Session;
+pub use free_nodes::{FreeNodes, KEPT, MAX_NODES, Writing};

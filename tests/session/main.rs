@@ -3,6 +3,8 @@
 
 mod hosting;
 mod names;
+mod nodes;
 mod resuming;
 mod routes;
 mod service;
+mod websocket;

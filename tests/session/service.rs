@@ -3,9 +3,10 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
-use a11_grpc::service::{ActionApi, PeerApi};
-use a11_grpc::session::{Config, Directory};
+use a11_grpc::service::{ActionApi, NodeApi, PeerApi};
+use a11_grpc::session::{Config, Directory, FreeNodes};
 use a11_grpc::wire::pb::action_service_server::ActionServiceServer;
+use a11_grpc::wire::pb::node_service_server::NodeServiceServer;
 use a11_grpc::wire::pb::peer_service_server::PeerServiceServer;
 use a11_grpc::wire::{Code, Status};
 use futures::StreamExt as _;
@@ -34,6 +35,7 @@ impl Service {
         let server = Server::builder()
             .add_service(ActionServiceServer::new(actions))
             .add_service(PeerServiceServer::new(PeerApi::new(directory.clone())))
+            .add_service(NodeServiceServer::new(NodeApi::new(FreeNodes::new(directory.clone()))))
             .serve_with_incoming(TcpListenerStream::new(listener));
         tokio::spawn(server);
         Self { address, registry, directory }

@@ -17,6 +17,9 @@ pub type FrameSink = mpsc::Sender<Frame>;
 /// When there is no time to keep, look again after this long.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// How long the other side may take to hear that the session is over.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Runs a connection of a session until it breaks, another one takes its place,
 /// or the session ends. The core must have been attached to it, and the opening
 /// exchange be over. `stop` ends the session.
@@ -71,7 +74,12 @@ pub async fn run(
             }
         }
     }
-    if session.is_connected() && !session.is_over() {
+    if session.is_over() {
+        // Letting go of both directions at once would take the end back.
+        drop(sink);
+        let rest = async { while let Some(Ok(_)) = frames.next().await {} };
+        let _ = tokio::time::timeout(FAREWELL, rest).await;
+    } else if session.is_connected() {
         let status = Status::of(Reason::SessionResumed, "the session goes on elsewhere");
         let body = Body::End(EndFrame { status: Some(status.into()) });
         // Only if there is room: nobody waits for it.
