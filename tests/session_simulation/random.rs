@@ -27,7 +27,7 @@ impl Random {
     }
 
     pub(crate) fn one_in(&mut self, chances: u64) -> bool {
-        self.next() % chances == 0
+        self.next().is_multiple_of(chances)
     }
 
     pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
