@@ -8,7 +8,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
 use crate::session::{Directory, accept};
-use crate::wire::pb::{self, peer_service_server::PeerService};
+use crate::wire::pb::{
+    self,
+    peer_service_server::{PeerService, PeerServiceServer},
+};
 use crate::wire::{Reason, Status};
 
 /// How many frames wait between a session and its stream. Few, because what
@@ -25,6 +28,17 @@ impl PeerApi {
     /// A service whose sessions are kept in `directory`.
     pub fn new(directory: Arc<Directory>) -> Self {
         Self { directory }
+    }
+
+    /// The tonic service, which takes and sends frames as large as the sessions
+    /// do.
+    pub fn into_server(self) -> PeerServiceServer<Self> {
+        /// What is around a frame in its message.
+        const AROUND: usize = 64;
+        let most = self.directory.config().limits.max_frame_bytes as usize + AROUND;
+        PeerServiceServer::new(self)
+            .max_decoding_message_size(most)
+            .max_encoding_message_size(usize::MAX)
     }
 }
 

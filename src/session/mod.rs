@@ -4,7 +4,7 @@
 //! [`core`] is the state machine of one session and knows no transport, clock or
 //! task. [`driver`] gives it those: it moves frames over any connection, and runs
 //! calls both ways. [`Directory`] has the sessions of a service and puts what
-//! they publish into its registry; [`accept`](accept()) serves a connection that
+//! they publish into its registry; [`accept()`] serves a connection that
 //! was made to it.
 
 pub mod core;

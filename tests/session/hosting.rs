@@ -52,6 +52,22 @@ async fn large_streams_arrive_whole_and_in_order() {
 }
 
 #[tokio::test]
+async fn a_value_larger_than_every_window_crosses_whole() {
+    let service = Service::start().await;
+    let hosted = Arc::new(Registry::new());
+    host_echo(&hosted);
+    let _host = Peer::host(hosted).connect(service.channel().await).await.expect("attaches");
+    let caller = Client::connect(service.channel().await).await.expect("attaches");
+    let large = "x".repeat(10 << 20);
+    let outputs = caller.call("echo").argument("values", &[&large]).run().await.expect("runs");
+    assert_eq!(outputs.values::<String>("echoes").expect("texts"), [large]);
+    // No frame holds this one; it is refused before anything is sent.
+    let huge = "x".repeat(17 << 20);
+    let status = caller.call("echo").argument("values", &[huge]).run().await.expect_err("fails");
+    assert_eq!(status.reason, Reason::SessionLimit);
+}
+
+#[tokio::test]
 async fn narration_and_failures_cross_with_their_own_status() {
     let service = Service::start().await;
     let hosted = Arc::new(Registry::new());

@@ -7,7 +7,6 @@ use a11_grpc::service::{ActionApi, NodeApi, PeerApi};
 use a11_grpc::session::{Config, Directory, FreeNodes};
 use a11_grpc::wire::pb::action_service_server::ActionServiceServer;
 use a11_grpc::wire::pb::node_service_server::NodeServiceServer;
-use a11_grpc::wire::pb::peer_service_server::PeerServiceServer;
 use a11_grpc::wire::{Code, Status};
 use futures::StreamExt as _;
 use tokio::net::TcpListener;
@@ -34,7 +33,7 @@ impl Service {
         let address = listener.local_addr().expect("bound");
         let server = Server::builder()
             .add_service(ActionServiceServer::new(actions))
-            .add_service(PeerServiceServer::new(PeerApi::new(directory.clone())))
+            .add_service(PeerApi::new(directory.clone()).into_server())
             .add_service(NodeServiceServer::new(NodeApi::new(FreeNodes::new(directory.clone()))))
             .serve_with_incoming(TcpListenerStream::new(listener));
         tokio::spawn(server);
