@@ -13,6 +13,7 @@ pub mod node;
 pub mod action;
 pub mod interaction;
 pub mod runner;
+pub mod session;
 pub mod builtin;
 pub mod client;
 pub mod service;

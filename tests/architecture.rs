@@ -20,7 +20,8 @@ const ROOMS: &[&[&str]] = &[
     &["action"],
     &["interaction"],
     &["runner"],
-    &["session", "mcp", "provider", "builtin", "client"],
+    &["session", "mcp", "provider", "builtin"],
+    &["client"],
     &["service"],
     &["serve"],
     &["cli"],
@@ -362,7 +363,8 @@ mod rules {
         check("node/stream.rs", "use super::order;", &[]);
         check("node/a/b.rs", "use super::super::action;", &[]);
         check("mcp/mod.rs", "use crate::session::Session;", &["session"]);
-        check("client/mod.rs", "use crate::{builtin, service};", &["builtin", "service"]);
+        check("builtin/mod.rs", "use crate::{client, mcp};", &["client", "mcp"]);
+        check("client/mod.rs", "use crate::{session, service};", &["service"]);
         check("node/stream.rs", "use crate::Everything;", &["Everything"]);
         check("node/stream.rs", "use crate::*;", &["*"]);
         check("node/stream.rs", "crate::check!(1)", &[]);

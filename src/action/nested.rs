@@ -136,6 +136,11 @@ pub struct Outputs {
 }
 
 impl Outputs {
+    /// What a run put out, by output port in the order of its schema.
+    pub fn new(schema: ActionSchema, ports: Vec<Vec<Piece>>) -> Self {
+        Self { schema, ports }
+    }
+
     /// The pieces of a port, in order; empty for one there is not.
     pub fn pieces(&self, port: &str) -> &[Piece] {
         let index = self.schema.outputs().iter().position(|output| output.name() == port);

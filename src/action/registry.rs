@@ -1,6 +1,11 @@
 //! The registry: which actions there are, and what runs them.
 
-use std::{collections::BTreeMap, future::Future, ops::Bound, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    ops::Bound,
+    sync::{Arc, OnceLock, Weak},
+};
 
 use futures::future::{BoxFuture, FutureExt as _};
 use parking_lot::RwLock;
@@ -48,6 +53,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// An action that is in no registry: it runs elsewhere, at a named peer.
+    pub fn new(schema: ActionSchema, handler: Arc<dyn Handler>) -> Self {
+        Self { schema, handler: Some(handler) }
+    }
+
     /// Its schema.
     pub fn schema(&self) -> &ActionSchema {
         &self.schema
@@ -88,11 +98,23 @@ impl From<RegisterError> for Status {
     }
 }
 
+/// The programs that are attached to this one, asked for the actions that they
+/// host themselves.
+pub trait Peers: Send + Sync {
+    /// An action of the peer attached as `session`.
+    ///
+    /// # Errors
+    /// UNAVAILABLE (UNKNOWN_SESSION) where no such session is attached,
+    /// NOT_FOUND (UNKNOWN_ACTION) where it does not host the action.
+    fn entry(&self, session: &str, action: &str) -> Result<Entry, Status>;
+}
+
 /// The actions of a program, by name.
 #[derive(Default)]
 pub struct Registry {
     entries: RwLock<BTreeMap<Name, Entry>>,
     changes: watch::Sender<u64>,
+    peers: OnceLock<Weak<dyn Peers>>,
 }
 
 impl Registry {
@@ -169,6 +191,23 @@ impl Registry {
         }
     }
 
+    /// Says who knows the attached programs. Only the first time counts.
+    pub fn set_peers(&self, peers: Weak<dyn Peers>) {
+        // A program has one directory of sessions for as long as it lives.
+        let _ = self.peers.set(peers);
+    }
+
+    /// An action of the peer attached as `session`, whatever its name here.
+    ///
+    /// # Errors
+    /// As [`Peers::entry`].
+    pub fn entry_at(&self, session: &str, action: &str) -> Result<Entry, Status> {
+        match self.peers.get().and_then(Weak::upgrade) {
+            Some(peers) => peers.entry(session, action),
+            None => Err(unattached(session)),
+        }
+    }
+
     /// All actions by name, after `after` where it is given.
     pub fn entries(&self, after: Option<&str>) -> Vec<Entry> {
         let entries = self.entries.read();
@@ -180,4 +219,10 @@ impl Registry {
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
+}
+
+/// The status of a call to a session that is not attached.
+pub fn unattached(session: &str) -> Status {
+    let session: String = session.chars().take(255).collect();
+    Status::of(Reason::UnknownSession, format!("session {session:?} is not attached"))
 }

@@ -1,9 +1,21 @@
-//! The way to a server: a channel to a URL, or to a service in this process.
+//! The Rust client: the way to a server (a channel to a URL, or to a service in
+//! this process), and a program that calls the actions of a service and hosts its
+//! own for others to call.
+//!
+//! [`Client`] calls; [`Peer::host`] makes one that hosts a registry too. Both
+//! work over one session, which is resumed after a broken connection and opened
+//! anew after a longer one.
 
 mod connect;
 mod pipe;
+mod peer;
+mod dial;
+mod keeper;
+mod call;
 
+pub use call::ClientCall;
 pub use connect::{CONNECT_TIMEOUT, ConnectError, connect};
+pub use peer::{Client, Peer};
 pub use pipe::pipe;
 
 use tonic::{codec::CompressionEncoding, transport::Channel};

@@ -303,7 +303,8 @@ impl Buffer {
         self.kept.back().map_or(self.trimmed, |(_, end)| *end)
     }
 
-    fn next_seq(&self) -> u32 {
+    /// The seq after the last piece that is there without a gap.
+    pub(super) fn next_seq(&self) -> u32 {
         self.first.saturating_add(self.kept.len() as u32)
     }
 }

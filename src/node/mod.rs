@@ -1,7 +1,7 @@
 //! Nodes: ordered streams of chunks with one logical writer and any number of
 //! readers.
 //!
-//! [`Buffer`](buffer) is the pure core: it puts fragments into order and knows
+//! `Buffer` is the pure core: it puts fragments into order and knows
 //! what may still be written. [`Node`] shares one between tasks: a [`Writer`]
 //! waits while its readers are behind, a [`Reader`] waits for what is next.
 
@@ -14,5 +14,5 @@ mod writer;
 pub use buffer::{DEFAULT_CAPACITY, MAX_EARLY_PIECES, NodeError, in_order};
 pub use piece::Piece;
 pub use reader::{Ending, Reader, join};
-pub use stream::{Node, WhenUnread};
+pub use stream::{Completeness, Node, WhenUnread};
 pub use writer::Writer;

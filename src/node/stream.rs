@@ -22,6 +22,15 @@ pub enum WhenUnread {
     Discard,
 }
 
+/// Whether the final piece and all before it are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completeness {
+    /// They are.
+    Complete,
+    /// Something is still to come, or never came.
+    Partial,
+}
+
 /// One ordered stream. Cloning gives another handle to the same node.
 #[derive(Clone)]
 pub struct Node(pub(super) Arc<Mutex<Shared>>);
@@ -92,6 +101,17 @@ impl Node {
     /// A handle to write with.
     pub fn writer(&self) -> Writer {
         Writer::new(self.clone())
+    }
+
+    /// How far it is written: the seq after the last piece that is there without a
+    /// gap, and whether that is all of it.
+    pub fn progress(&self) -> (u32, Completeness) {
+        let shared = self.0.lock();
+        let completeness = match shared.buffer.is_complete() {
+            true => Completeness::Complete,
+            false => Completeness::Partial,
+        };
+        (shared.buffer.next_seq(), completeness)
     }
 
     /// Ends the writing. Readers get what is there, then the end; over a gap

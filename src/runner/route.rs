@@ -6,8 +6,8 @@ use crate::wire::{Headers, Reason, Status, pb};
 /// Finds what runs the call of `action`.
 ///
 /// # Errors
-/// NOT_FOUND for an action that is not here; what [`peer_status`] says for a
-/// config that leads elsewhere.
+/// NOT_FOUND for an action that is not there; what [`session_of`] says for a
+/// config that leads nowhere; UNAVAILABLE for a session that is not attached.
 pub(super) fn entry(
     registry: &Registry,
     action: &str,
@@ -17,7 +17,8 @@ pub(super) fn entry(
     match config {
         None => registry.runnable(action),
         Some(config) => {
-            Err(peer_status(&config.peer.clone().unwrap_or_else(pb::Peer::sender), sender))
+            let peer = config.peer.clone().unwrap_or_else(pb::Peer::sender);
+            registry.entry_at(session_of(&peer, sender)?, action)
         }
     }
 }
@@ -29,25 +30,22 @@ pub(super) fn autofill(headers: &mut Headers, config: Option<&pb::ActionConfig>)
     }
 }
 
-/// Why a peer cannot be reached: no session is attached to a service of one-shot
-/// calls, and it dials no one.
-fn peer_status(peer: &pb::Peer, sender: Option<&str>) -> Status {
-    let session = match (peer.protocol.as_str(), peer.scheme.as_str()) {
-        ("a11", "session" | "") if peer.identity == "$sender" => match sender {
-            Some(session) => session,
-            None => {
-                return Status::of(
-                    Reason::NoSender,
-                    format!(
-                        "{peer} is the caller's own session, but the request has no x-a11-session metadata"
-                    ),
-                );
-            }
-        },
-        ("a11", "session" | "") => peer.identity.as_str(),
-        _ => {
-            return Status::of(Reason::UnsupportedPeer, format!("this service cannot dial {peer}"));
-        }
-    };
-    Status::of(Reason::UnknownSession, format!("session {session:?} is not attached"))
+/// The session that a peer's address means.
+///
+/// # Errors
+/// FAILED_PRECONDITION for the caller's own session where it said none,
+/// UNIMPLEMENTED for an address that would have to be dialled.
+fn session_of<'a>(peer: &'a pb::Peer, sender: Option<&'a str>) -> Result<&'a str, Status> {
+    match (peer.protocol.as_str(), peer.scheme.as_str()) {
+        ("a11", "session" | "") if peer.identity == "$sender" => sender.ok_or_else(|| {
+            Status::of(
+                Reason::NoSender,
+                format!(
+                    "{peer} is the caller's own session, but the request has no x-a11-session metadata"
+                ),
+            )
+        }),
+        ("a11", "session" | "") => Ok(peer.identity.as_str()),
+        _ => Err(Status::of(Reason::UnsupportedPeer, format!("this service cannot dial {peer}"))),
+    }
 }

@@ -85,16 +85,20 @@ fn code_of(reason: Reason) -> Code {
         | Reason::AutofilledInput
         | Reason::UnknownReply
         | Reason::SeqConflict
-        | Reason::PastFinal => Code::InvalidArgument,
+        | Reason::PastFinal
+        | Reason::InvalidFrame => Code::InvalidArgument,
         Reason::NotAllowed => Code::PermissionDenied,
         Reason::UnknownAction | Reason::NoHandler | Reason::UnknownNode => Code::NotFound,
         Reason::Deadline => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
-        Reason::OutputTooLarge | Reason::TooDeep | Reason::NodeFull => Code::ResourceExhausted,
+        Reason::OutputTooLarge | Reason::TooDeep | Reason::NodeFull | Reason::SessionLimit => {
+            Code::ResourceExhausted
+        }
         Reason::Gap => Code::DataLoss,
         Reason::NotFinal | Reason::NodeClosed | Reason::NoSender => Code::FailedPrecondition,
         Reason::Trimmed => Code::OutOfRange,
-        Reason::UnknownSession | Reason::ShuttingDown => Code::Unavailable,
+        Reason::UnknownSession | Reason::ShuttingDown | Reason::PeerLost => Code::Unavailable,
+        Reason::SessionResumed => Code::Aborted,
         Reason::UnsupportedPeer | Reason::Unsupported => Code::Unimplemented,
         Reason::NameTaken => Code::AlreadyExists,
     }

@@ -1,0 +1,70 @@
+//! The opening exchange from the opener's side, over a gRPC channel.
+
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use crate::session::driver::FrameSink;
+use crate::wire::pb::peer_service_client::PeerServiceClient;
+use crate::wire::pb::{self, Frame, frame::Body};
+use crate::wire::{Code, Reason, Status};
+
+/// How many frames wait between a session and its stream.
+const WAITING_FRAMES: usize = 4;
+/// The largest message: a frame, and what is around it.
+const MAX_MESSAGE_BYTES: usize = (16 << 20) + 64;
+/// How long the other side may take to accept.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection whose opening exchange is over.
+pub(super) struct Opened {
+    pub(super) opened: pb::OpenedFrame,
+    pub(super) frames: BoxStream<'static, Result<Frame, Status>>,
+    pub(super) sink: FrameSink,
+}
+
+/// Opens a session, or resumes one.
+///
+/// # Errors
+/// What the other side refuses with, or UNAVAILABLE where it cannot be reached.
+pub(super) async fn open(channel: Channel, open: pb::OpenFrame) -> Result<Opened, Status> {
+    let opening = async {
+        let (sink, source) = mpsc::channel(WAITING_FRAMES);
+        let frame = Frame { number: 0, ack: 0, body: Some(Body::Open(open)) };
+        // An empty channel whose receiver is here takes it.
+        let _ = sink.try_send(frame);
+        let requests =
+            ReceiverStream::new(source).map(|frame| pb::OpenSessionRequest { frame: Some(frame) });
+        let mut client = PeerServiceClient::new(channel)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let responses = client.open_session(requests).await?.into_inner();
+        let mut frames = frames(responses).boxed();
+        let first = frames.next().await.transpose()?;
+        match first.and_then(|frame| frame.body) {
+            Some(Body::Opened(opened)) => Ok(Opened { opened, frames, sink }),
+            Some(Body::End(pb::EndFrame { status: Some(status) })) => Err(status.into()),
+            _ => Err(Status::of(Reason::InvalidFrame, "the first frame was not `opened`")),
+        }
+    };
+    timeout(OPEN_TIMEOUT, opening).await.unwrap_or_else(|_| {
+        let message = "the service did not open a session in time".to_owned();
+        let (code, reason) = (Code::Unavailable, Reason::Unspecified);
+        Err(Status { code, reason, message, details: vec![] })
+    })
+}
+
+fn frames(
+    responses: tonic::Streaming<pb::OpenSessionResponse>,
+) -> impl Stream<Item = Result<Frame, Status>> + Send {
+    responses.map(|response| match response {
+        Ok(pb::OpenSessionResponse { frame: Some(frame) }) => Ok(frame),
+        Ok(pb::OpenSessionResponse { frame: None }) => {
+            Err(Status::of(Reason::InvalidFrame, "a message without a frame"))
+        }
+        Err(status) => Err(status.into()),
+    })
+}

@@ -1,0 +1,255 @@
+//! Keeps a client attached: resumes its session after a broken connection, opens
+//! a new one after a lost session, and publishes what changes in its registry.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::watch, time::sleep};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::transport::Channel;
+
+use super::{
+    dial::{self, Opened},
+    peer::Attached,
+};
+use crate::action::Registry;
+use crate::action::schema::{Ports, Runnable};
+use crate::session::core::{Core, Limits, Side, limits::DEFAULT_GRACE};
+use crate::session::driver::{self, Session, SessionParts};
+use crate::session::{Directory, next_connection};
+use crate::wire::{Reason, Status, pb};
+
+/// How long to wait before the next attempt to connect: doubled from the least
+/// to the most.
+const LEAST_PAUSE: Duration = Duration::from_millis(50);
+const MOST_PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) struct Keeper {
+    channel: Channel,
+    registry: Arc<Registry>,
+    name: String,
+    tasks: TaskTracker,
+}
+
+/// Action name → what was published of it.
+type Published = BTreeMap<String, pb::ActionSchema>;
+
+/// A session and its first connection.
+pub(super) struct Open {
+    session: Session,
+    opened: Opened,
+    published: Published,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        channel: Channel,
+        registry: Arc<Registry>,
+        name: String,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self { channel, registry, name, tasks }
+    }
+
+    /// Opens a session.
+    pub(super) async fn open(&self) -> Result<(Attached, Open), Status> {
+        let published = self.hosted();
+        let limits = Limits::default();
+        let open = pb::OpenFrame {
+            peer: self.name.clone(),
+            actions: published.values().cloned().collect(),
+            limits: Some(limits.into()),
+            ..pb::OpenFrame::default()
+        };
+        let opened = dial::open(self.channel.clone(), open).await?;
+        let frame = &opened.opened;
+        let peer_limits = Limits::try_from(frame.limits)?;
+        let grace = frame.grace.as_ref().map_or(DEFAULT_GRACE, |grace| {
+            Duration::from_secs(u64::try_from(grace.seconds).unwrap_or_default())
+                + Duration::from_nanos(u64::try_from(grace.nanos).unwrap_or_default())
+        });
+        let core = Core::new(Side::Opener, limits, peer_limits, grace, Instant::now());
+        let session = Session::new(
+            core,
+            SessionParts {
+                id: frame.session.clone(),
+                peer: String::new(),
+                registry: self.registry.clone(),
+                handlers: Arc::default(),
+                // The service publishes nothing to its clients.
+                publications: Weak::<Directory>::new(),
+                tasks: self.tasks.clone(),
+            },
+        );
+        let refused: Arc<[_]> = frame.refused.clone().into();
+        let attached = Attached { session: session.clone(), refused };
+        Ok((attached, Open { session, opened, published }))
+    }
+
+    /// Keeps a session for as long as `stop` is not cancelled.
+    pub(super) async fn keep(
+        self,
+        mut open: Open,
+        current: watch::Sender<Attached>,
+        stop: CancellationToken,
+    ) {
+        loop {
+            self.keep_session(open, &stop).await;
+            let mut pause = LEAST_PAUSE;
+            open = loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    opened = self.open() => match opened {
+                        Ok((attached, open)) => {
+                            current.send_replace(attached);
+                            break open;
+                        }
+                        Err(status) => tracing::debug!(%status, "no session could be opened"),
+                    },
+                }
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = sleep(pause) => pause = (pause * 2).min(MOST_PAUSE),
+                }
+            };
+        }
+    }
+
+    /// Keeps one session until it is over.
+    async fn keep_session(&self, open: Open, stop: &CancellationToken) {
+        let Open { session, opened, published } = open;
+        let token = opened.opened.resume_token.clone();
+        let publishing = self.publish_changes(&session, published);
+        let connecting = async {
+            let mut opened = opened;
+            loop {
+                self.run_connection(&session, opened, stop).await;
+                if session.is_over() {
+                    return;
+                }
+                match self.resume(&session, &token, stop).await {
+                    Some(resumed) => opened = resumed,
+                    None => return,
+                }
+            }
+        };
+        // The connection decides: it still has the end to tell.
+        tokio::select! {
+            () = connecting => {}
+            never = publishing => match never {},
+        }
+    }
+
+    async fn run_connection(&self, session: &Session, opened: Opened, stop: &CancellationToken) {
+        let Opened { opened, frames, sink } = opened;
+        let connection = next_connection();
+        match session.attach(connection, opened.received, Instant::now()) {
+            Ok(_) => {
+                let ended = CancellationToken::new();
+                let running = driver::run(session, connection, frames, sink, &ended);
+                tokio::pin!(running);
+                tokio::select! {
+                    () = &mut running => {}
+                    () = stop.cancelled() => {
+                        session.end(Status::ok());
+                        // The end is told, if the service reads at all.
+                        let _ = tokio::time::timeout(MOST_PAUSE, running).await;
+                    }
+                }
+            }
+            Err(status) => session.end(status),
+        }
+    }
+
+    /// Tries to resume until it works; `None` once the session is over.
+    async fn resume(
+        &self,
+        session: &Session,
+        token: &bytes::Bytes,
+        stop: &CancellationToken,
+    ) -> Option<Opened> {
+        let attempts = async {
+            let mut pause = LEAST_PAUSE;
+            loop {
+                let open = pb::OpenFrame {
+                    peer: self.name.clone(),
+                    resume_token: token.clone(),
+                    received: session.received(),
+                    ..pb::OpenFrame::default()
+                };
+                match dial::open(self.channel.clone(), open).await {
+                    Ok(opened) => return Ok(opened),
+                    Err(status) if is_final(&status) => return Err(status),
+                    Err(status) => tracing::debug!(%status, "the session was not resumed yet"),
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(MOST_PAUSE);
+            }
+        };
+        tokio::select! {
+            attempt = attempts => match attempt {
+                Ok(opened) => Some(opened),
+                Err(status) => {
+                    session.end(Status::of(Reason::PeerLost, status.message));
+                    None
+                }
+            },
+            () = session.keep_until_resumed() => None,
+            () = stop.cancelled() => {
+                session.end(Status::ok());
+                None
+            }
+        }
+    }
+
+    /// Publishes and withdraws as the registry changes, for as long as it is
+    /// polled.
+    async fn publish_changes(&self, session: &Session, mut published: Published) -> Infallible {
+        let mut changes = self.registry.changes();
+        loop {
+            let hosted = self.hosted();
+            let gone: Vec<String> =
+                published.keys().filter(|name| !hosted.contains_key(*name)).cloned().collect();
+            if !gone.is_empty() {
+                session.withdraw(gone);
+            }
+            let new: Vec<_> = hosted
+                .iter()
+                .filter(|(name, schema)| published.get(*name) != Some(*schema))
+                .map(|(_, schema)| schema.clone())
+                .collect();
+            published = hosted;
+            if !new.is_empty() {
+                match session.publish(new).await {
+                    Ok(refused) => refused.iter().for_each(|refused| {
+                        tracing::warn!(action = refused.name, "the service refused an action");
+                    }),
+                    Err(status) => tracing::warn!(%status, "actions were not published"),
+                }
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// What this program hosts now.
+    fn hosted(&self) -> Published {
+        let entries = self.registry.entries(None);
+        let runnable = entries.iter().filter(|entry| entry.handler().is_some());
+        let messages = runnable.map(|entry| {
+            let message = entry.schema().to_message(Runnable::Yes, Ports::Callable);
+            (message.name.clone(), message)
+        });
+        messages.collect()
+    }
+}
+
+/// Whether trying again is of no use.
+fn is_final(status: &Status) -> bool {
+    matches!(status.reason, Reason::UnknownSession | Reason::InvalidFrame)
+}

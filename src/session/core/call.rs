@@ -1,0 +1,108 @@
+//! One call of a session, from either side: its nodes, its narration, its end.
+
+use super::{incoming::Incoming, limits::MAX_CALL_NODES, narration::Narration, outgoing::Outgoing};
+use crate::wire::{Reason, Status};
+
+/// Which side of the call this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It writes the inputs and reads the outputs.
+    Caller,
+    /// It runs the action.
+    Host,
+}
+
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) role: Role,
+    pub(super) outgoing: Vec<Outgoing>,
+    pub(super) incoming: Vec<Incoming>,
+    pub(super) narration: Narration,
+    /// How the call ended, to be told once everything before it has left.
+    pub(super) ending: Option<Status>,
+    /// It has its place among the calls that have something to send.
+    pub(super) is_lined_up: bool,
+    /// The node that is served first next time, so that none starves another.
+    pub(super) first_served: usize,
+}
+
+impl Call {
+    pub(super) fn new(role: Role) -> Self {
+        Self {
+            role,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            narration: Narration::default(),
+            ending: None,
+            is_lined_up: false,
+            first_served: 0,
+        }
+    }
+
+    /// The node that this side writes, made when it is first named.
+    ///
+    /// # Errors
+    /// Past [`MAX_CALL_NODES`].
+    pub(super) fn outgoing(&mut self, id: &str, window: u32) -> Result<&mut Outgoing, Status> {
+        let place = match self.outgoing.iter().position(|node| node.id == id) {
+            Some(place) => place,
+            None => {
+                room_for(self.outgoing.len())?;
+                self.outgoing.push(Outgoing::new(id.to_owned(), window));
+                self.outgoing.len() - 1
+            }
+        };
+        Ok(&mut self.outgoing[place])
+    }
+
+    /// The node that this side reads, made when it is first named.
+    ///
+    /// # Errors
+    /// Past [`MAX_CALL_NODES`].
+    pub(super) fn incoming(&mut self, id: &str, window: u32) -> Result<&mut Incoming, Status> {
+        let place = match self.incoming.iter().position(|node| node.id == id) {
+            Some(place) => place,
+            None => {
+                room_for(self.incoming.len())?;
+                self.incoming.push(Incoming::new(id.to_owned(), window));
+                self.incoming.len() - 1
+            }
+        };
+        Ok(&mut self.incoming[place])
+    }
+
+    /// Whether something can leave now.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.narration.is_empty() || self.outgoing.iter().any(Outgoing::is_ready) || self.can_end()
+    }
+
+    /// Whether its status may leave: after everything where it went well, else
+    /// after everything that credit allows.
+    pub(super) fn can_end(&self) -> bool {
+        if self.role == Role::Caller {
+            return false;
+        }
+        let left = match &self.ending {
+            None => return false,
+            Some(status) if status.is_ok() => self.outgoing.iter().all(Outgoing::is_drained),
+            Some(_) => !self.outgoing.iter().any(Outgoing::is_ready),
+        };
+        left && self.narration.is_empty()
+    }
+
+    /// Lets go of everything that waits.
+    pub(super) fn clear(&mut self) {
+        self.outgoing.iter_mut().for_each(Outgoing::clear);
+        self.narration.clear();
+    }
+}
+
+fn room_for(nodes: usize) -> Result<(), Status> {
+    if nodes < MAX_CALL_NODES {
+        return Ok(());
+    }
+    Err(Status::of(
+        Reason::InvalidFrame,
+        format!("a call has at most {MAX_CALL_NODES} nodes a direction"),
+    ))
+}

@@ -1,0 +1,319 @@
+//! The sessions of a service: by id, by resume token, and by what they publish.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+use super::{
+    core::{Core, Limits, Side, limits::DEFAULT_GRACE, limits::MAX_PUBLISHED},
+    driver::{Publications, RemoteAction, Session, SessionParts},
+};
+use crate::action::registry::unattached;
+use crate::action::schema::{Ports, Runnable};
+use crate::action::{ActionSchema, Entry, Handlers, Peers, Registry};
+use crate::wire::{Name, Reason, Status, pb};
+
+/// How many sessions a service keeps, unless it says otherwise.
+pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
+
+/// How a service keeps its sessions.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What each session's other side may send.
+    pub limits: Limits,
+    /// How long a session is kept without a connection.
+    pub grace: Duration,
+    /// How many sessions there are at most, those without a connection included.
+    pub max_sessions: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { limits: Limits::default(), grace: DEFAULT_GRACE, max_sessions: DEFAULT_MAX_SESSIONS }
+    }
+}
+
+/// The sessions of a service, whose actions it adds to a registry.
+pub struct Directory {
+    registry: Arc<Registry>,
+    handlers: Arc<Handlers>,
+    config: Config,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    state: Mutex<State>,
+    /// Handed to the sessions, which must not keep the directory alive.
+    own: Weak<Directory>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<String, Attachment>,
+    /// Resume token → session.
+    tokens: HashMap<Bytes, String>,
+    /// What is in the registry because of a session.
+    served: HashMap<Name, Served>,
+}
+
+struct Attachment {
+    session: Session,
+    token: Bytes,
+    /// All it publishes, those that are refused for their names included.
+    actions: HashMap<Name, ActionSchema>,
+}
+
+struct Served {
+    schema: ActionSchema,
+    action: RemoteAction,
+}
+
+impl Directory {
+    /// A directory whose sessions call the actions of `registry` and add their
+    /// own to it. The registry asks it for sessions from now on.
+    pub fn new(registry: Arc<Registry>, handlers: Arc<Handlers>, config: Config) -> Arc<Self> {
+        let directory = Arc::new_cyclic(|own| Self {
+            registry,
+            handlers,
+            config,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            state: Mutex::default(),
+            own: own.clone(),
+        });
+        let peers: Weak<dyn Peers> = directory.own.clone();
+        directory.registry.set_peers(peers);
+        directory
+    }
+
+    /// How the sessions are kept.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where the tasks of the sessions run.
+    pub fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    /// Cancelled when the service stops.
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Ends all sessions and waits for their tasks.
+    pub async fn shut_down(&self) {
+        self.stop.cancel();
+        let status = Status::of(Reason::ShuttingDown, "the service is shutting down");
+        for session in self.sessions() {
+            session.end(status.clone());
+        }
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// The sessions that there are.
+    pub fn sessions(&self) -> Vec<Session> {
+        self.state.lock().sessions.values().map(|it| it.session.clone()).collect()
+    }
+
+    /// The session of an id.
+    ///
+    /// # Errors
+    /// UNAVAILABLE (UNKNOWN_SESSION) where it is not attached.
+    pub fn session(&self, id: &str) -> Result<Session, Status> {
+        let state = self.state.lock();
+        state.sessions.get(id).map(|it| it.session.clone()).ok_or_else(|| unattached(id))
+    }
+
+    /// Opens a session, with its resume token.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for limits out of range, RESOURCE_EXHAUSTED where there
+    /// are too many sessions, UNAVAILABLE where the service stops.
+    pub fn open(
+        &self,
+        peer: String,
+        limits: Option<pb::SessionLimits>,
+    ) -> Result<(Session, Bytes), Status> {
+        if self.stop.is_cancelled() {
+            return Err(Status::of(Reason::ShuttingDown, "the service is shutting down"));
+        }
+        let peer_limits = Limits::try_from(limits)?;
+        let mut state = self.state.lock();
+        if state.sessions.len() >= self.config.max_sessions {
+            return Err(Status::of(
+                Reason::SessionLimit,
+                format!("the service has {} sessions, the most it takes", state.sessions.len()),
+            ));
+        }
+        let now = Instant::now();
+        let limits = self.config.limits;
+        let core = Core::new(Side::Acceptor, limits, peer_limits, self.config.grace, now);
+        let id = Uuid::new_v4().to_string();
+        let session = Session::new(
+            core,
+            SessionParts {
+                id: id.clone(),
+                peer: peer.chars().take(255).collect(),
+                registry: self.registry.clone(),
+                handlers: self.handlers.clone(),
+                publications: self.own.clone(),
+                tasks: self.tasks.clone(),
+            },
+        );
+        let token: Bytes =
+            [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat().into();
+        state.tokens.insert(token.clone(), id.clone());
+        let attachment =
+            Attachment { session: session.clone(), token: token.clone(), actions: HashMap::new() };
+        state.sessions.insert(id, attachment);
+        Ok((session, token))
+    }
+
+    /// The session of a resume token.
+    ///
+    /// # Errors
+    /// UNAVAILABLE (UNKNOWN_SESSION) where it is not kept any more.
+    pub fn resume(&self, token: &[u8]) -> Result<Session, Status> {
+        let state = self.state.lock();
+        let session = state.tokens.get(token).and_then(|id| state.sessions.get(id));
+        session.map(|it| it.session.clone()).ok_or_else(|| {
+            Status::of(Reason::UnknownSession, "the session to resume is not kept any more")
+        })
+    }
+}
+
+impl Peers for Directory {
+    fn entry(&self, session: &str, action: &str) -> Result<Entry, Status> {
+        let state = self.state.lock();
+        let attached = state.sessions.get(session).ok_or_else(|| unattached(session))?;
+        match attached.actions.get(action) {
+            Some(schema) => {
+                let action = RemoteAction::of(attached.session.clone());
+                Ok(Entry::new(schema.clone(), Arc::new(action)))
+            }
+            None => Err(Status::of(
+                Reason::UnknownAction,
+                format!(
+                    "session {session:?} has no action {:?}",
+                    action.chars().take(255).collect::<String>()
+                ),
+            )),
+        }
+    }
+}
+
+impl Publications for Directory {
+    fn publish(&self, session: &Session, actions: Vec<pb::ActionSchema>) -> Vec<pb::RefusedAction> {
+        let mut state = self.state.lock();
+        let mut refused = vec![];
+        for message in actions {
+            let name: String = message.name.chars().take(255).collect();
+            if let Err(status) = state.publish(&self.registry, session, message) {
+                refused.push(pb::RefusedAction { name, status: Some(status.into()) });
+            }
+        }
+        refused
+    }
+
+    fn withdraw(&self, session: &Session, names: Vec<String>) {
+        let mut state = self.state.lock();
+        for name in names {
+            state.withdraw(&self.registry, session.id(), &name);
+        }
+    }
+
+    fn ended(&self, session: &Session) {
+        let mut state = self.state.lock();
+        let Some(ended) = state.sessions.remove(session.id()) else { return };
+        state.tokens.remove(&ended.token);
+        for name in ended.actions.keys() {
+            state.unserve(&self.registry, session.id(), name.as_str());
+        }
+    }
+}
+
+impl State {
+    /// Serves an action of a session, beside or instead of others.
+    fn publish(
+        &mut self,
+        registry: &Registry,
+        session: &Session,
+        message: pb::ActionSchema,
+    ) -> Result<(), Status> {
+        let schema = ActionSchema::try_from(message)
+            .map_err(|error| Status::of(Reason::InvalidRequest, error.to_string()))?;
+        let name = schema.name().clone();
+        if name.is_reserved() {
+            return Err(Status::of(Reason::InvalidRequest, format!("{name:?} is a reserved name")));
+        }
+        let attached = self
+            .sessions
+            .get_mut(session.id())
+            .ok_or_else(|| Status::of(Reason::PeerLost, "the session is over"))?;
+        if attached.actions.len() >= MAX_PUBLISHED && !attached.actions.contains_key(&name) {
+            return Err(Status::of(
+                Reason::SessionLimit,
+                format!("a session publishes at most {MAX_PUBLISHED} actions"),
+            ));
+        }
+        // Reached by the session's id even where the name is taken.
+        attached.actions.insert(name.clone(), schema.clone());
+        let taken = |by: &str| {
+            Status::of(Reason::NameTaken, format!("an action {name:?} is served by {by}"))
+        };
+        let served = match self.served.get(&name) {
+            Some(served) => served,
+            None => {
+                let action = RemoteAction::of(session.clone());
+                registry
+                    .register(Ok(schema.clone()), action.clone())
+                    .map_err(|_| taken("the service itself"))?;
+                self.served.insert(name, Served { schema, action });
+                return Ok(());
+            }
+        };
+        if is_same(&served.schema, &schema) {
+            served.action.add(session.clone());
+            return Ok(());
+        }
+        let others = served.action.hosts();
+        let mut others = others.iter().filter(|host| host.id() != session.id());
+        if others.any(Session::is_connected) {
+            return Err(taken("another session, with another schema"));
+        }
+        // The holders are this session itself, or gone for now.
+        let action = RemoteAction::of(session.clone());
+        registry.remove(name.as_str());
+        registry.register(Ok(schema.clone()), action.clone()).map_err(Status::from)?;
+        self.served.insert(name, Served { schema, action });
+        Ok(())
+    }
+
+    fn withdraw(&mut self, registry: &Registry, session: &str, name: &str) {
+        let attached = self.sessions.get_mut(session);
+        if attached.is_some_and(|it| it.actions.remove(name).is_some()) {
+            self.unserve(registry, session, name);
+        }
+    }
+
+    fn unserve(&mut self, registry: &Registry, session: &str, name: &str) {
+        let Some(served) = self.served.get(name) else { return };
+        served.action.remove(session);
+        if served.action.hosts().is_empty() {
+            self.served.remove(name);
+            registry.remove(name);
+        }
+    }
+}
+
+fn is_same(one: &ActionSchema, other: &ActionSchema) -> bool {
+    let message = |schema: &ActionSchema| schema.to_message(Runnable::Yes, Ports::All);
+    message(one) == message(other)
+}

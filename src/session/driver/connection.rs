@@ -1,0 +1,101 @@
+//! Moves the frames of a session over one connection, whatever it is made of.
+
+use std::time::{Duration, Instant};
+
+use futures::{Stream, StreamExt as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::handle::Session;
+use crate::session::core::Connection;
+use crate::wire::pb::{EndFrame, Frame, frame::Body};
+use crate::wire::{Reason, Status};
+
+/// Where frames leave. Its capacity is small: what waits in the core gathers.
+pub type FrameSink = mpsc::Sender<Frame>;
+
+/// When there is no time to keep, look again after this long.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// How long the other side may take to hear that the session is over.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Runs a connection of a session until it breaks, another one takes its place,
+/// or the session ends. The core must have been attached to it, and the opening
+/// exchange be over. `stop` ends the session.
+///
+/// Reading never waits for writing: a peer that does not read holds up what is
+/// sent to it and nothing else.
+pub async fn run(
+    session: &Session,
+    connection: Connection,
+    mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
+    sink: FrameSink,
+    stop: &CancellationToken,
+) {
+    let changed = session.replace_waker();
+    let mut has_frames = true;
+    loop {
+        let due = session.look(|state| {
+            let usable = state.core.is_attached(connection) && !state.core.is_closed();
+            usable.then(|| state.core.next_timeout().unwrap_or_else(|| Instant::now() + IDLE))
+        });
+        let Some(due) = due else { break };
+        // All branches are cancel safe: a frame is taken from the core only once
+        // there is a place for it.
+        tokio::select! {
+            frame = frames.next() => {
+                let now = Instant::now();
+                match frame {
+                    Some(Ok(frame)) => {
+                        session.with(|state| state.core.handle_frame(connection, frame, now));
+                    }
+                    Some(Err(_)) | None => session.with(|state| state.core.detach(connection, now)),
+                }
+            }
+            permit = sink.reserve(), if has_frames => match permit {
+                Ok(permit) => {
+                    let now = Instant::now();
+                    match session.poll_frame(connection, now) {
+                        Some(frame) => permit.send(frame),
+                        None => has_frames = false,
+                    }
+                }
+                Err(_) => session.with(|state| state.core.detach(connection, Instant::now())),
+            },
+            () = changed.notified() => has_frames = true,
+            () = tokio::time::sleep_until(due.into()) => {
+                session.with(|state| state.core.handle_timeout(Instant::now()));
+                has_frames = true;
+            }
+            () = stop.cancelled(), if !session.is_over() => {
+                session.end(Status::of(Reason::ShuttingDown, "the service is shutting down"));
+                has_frames = true;
+            }
+        }
+    }
+    if session.is_over() {
+        // Letting go of both directions at once would take the end back.
+        drop(sink);
+        let rest = async { while let Some(Ok(_)) = frames.next().await {} };
+        let _ = tokio::time::timeout(FAREWELL, rest).await;
+    } else if session.is_connected() {
+        let status = Status::of(Reason::SessionResumed, "the session goes on elsewhere");
+        let body = Body::End(EndFrame { status: Some(status.into()) });
+        // Only if there is room: nobody waits for it.
+        let _ = sink.try_send(Frame { number: 0, ack: 0, body: Some(body) });
+    }
+}
+
+impl Session {
+    fn poll_frame(&self, connection: Connection, now: Instant) -> Option<Frame> {
+        let (frame, work) = self.look(|state| {
+            let attached = state.core.is_attached(connection);
+            let frame = attached.then(|| state.core.poll_frame(now)).flatten();
+            (frame, state.settle())
+        });
+        // Sending only makes room; nothing else follows from it.
+        debug_assert!(work.is_empty());
+        frame
+    }
+}

@@ -1,0 +1,142 @@
+//! Calls that run here for the other side.
+
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use tokio::time::Instant;
+
+use super::handle::Session;
+use crate::action::{Call, Event, Inputs, Port, Run, Scope, scope::DEFAULT_CONCURRENT_CALLS};
+use crate::wire::{Headers, Reason, Status, pb};
+
+/// Runs a call to its end, which is told whatever happens.
+pub(super) async fn run(session: Session, frame: pb::CallFrame) {
+    let call = frame.call;
+    let status = match begin(&session, frame) {
+        Ok(hosted) => hosted.follow(&session, call).await,
+        Err(status) => status,
+    };
+    session.with(|state| {
+        state.core.finish(call, status);
+        state.calls.remove(&call);
+    });
+}
+
+/// A call under way, with the nodes of its ports.
+struct Hosted {
+    run: Run,
+    /// Port and node.
+    inputs: Vec<(String, String)>,
+    outputs: Vec<(String, String)>,
+}
+
+fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
+    let pb::CallFrame { call, id, action, headers, timeout, inputs, outputs } = frame;
+    let parts = session.parts();
+    let entry = parts.registry.runnable(&action)?;
+    let schema = entry.schema();
+    let writable = schema.inputs().iter().filter(|port| !port.is_autofilled());
+    let inputs = bind(writable, inputs)?;
+    let outputs = bind(schema.outputs().iter(), outputs)?;
+    let ids = inputs.iter().map(|(_, node)| node.clone()).collect();
+    session.look(|state| {
+        if let Some(call) = state.calls.get_mut(&call) {
+            call.declare(ids, Reason::UndeclaredInput);
+        }
+    });
+    let deadline = match timeout {
+        Some(timeout) => Instant::now().checked_add(read_duration(timeout)?),
+        None => None,
+    };
+    let id = if id.is_empty() { format!("call_{call}") } else { id };
+    let scope =
+        Scope::limited(parts.registry.clone(), DEFAULT_CONCURRENT_CALLS, parts.handlers.clone());
+    let given = Inputs::open(schema, [])?;
+    let headers: Headers = headers.into_iter().collect();
+    let run = scope.start(Call { id, entry, inputs: given, headers, deadline })?;
+    Ok(Hosted { run, inputs, outputs })
+}
+
+impl Hosted {
+    async fn follow(self, session: &Session, call: u64) -> Status {
+        let Self { mut run, inputs, outputs } = self;
+        let mut receiving: FuturesUnordered<_> = inputs
+            .iter()
+            .filter_map(|(port, node)| Some(session.receive_node(call, node, run.input(port)?)))
+            .collect();
+        let mut sending: FuturesUnordered<_> = outputs
+            .iter()
+            .filter_map(|(port, node)| Some(session.send_node(call, node, run.take_output(port)?)))
+            .collect();
+        let over = session.call_ended(call);
+        tokio::pin!(over);
+        let mut asked_to_end = false;
+        let status = loop {
+            // `over` and the nodes are polled where they stand; `next_event` is
+            // cancel safe.
+            tokio::select! {
+                event = run.next_event() => match event {
+                    Some(Event::Log(entry)) => session.with(|state| state.core.log(call, entry)),
+                    Some(Event::Finished(status)) => break status,
+                    Some(Event::Output(..)) => {}
+                    None => break Status::ok(),
+                },
+                status = &mut over, if !asked_to_end => {
+                    asked_to_end = true;
+                    run.stop(status);
+                }
+                Some(()) = receiving.next() => {}
+                Some(sent) = sending.next() => if let Err(status) = sent {
+                    run.stop(status);
+                },
+            }
+        };
+        if !status.is_ok() {
+            // What is there and has room goes; the end does not wait for more.
+            while let Some(Some(_)) = sending.next().now_or_never() {}
+            return status;
+        }
+        loop {
+            tokio::select! {
+                sent = sending.next() => match sent {
+                    Some(Ok(())) => {}
+                    Some(Err(status)) => return status,
+                    None => return status,
+                },
+                status = &mut over, if !asked_to_end => return status,
+            }
+        }
+    }
+}
+
+/// Which node carries which port.
+fn bind<'a>(
+    ports: impl Iterator<Item = &'a Port>,
+    bindings: Vec<pb::PortBinding>,
+) -> Result<Vec<(String, String)>, Status> {
+    let invalid = |message: String| Err(Status::of(Reason::InvalidRequest, message));
+    let mut bound: Vec<(String, String)> =
+        ports.map(|port| (port.name().to_owned(), port.name().to_owned())).collect();
+    for pb::PortBinding { name, id } in bindings {
+        match bound.iter_mut().find(|(port, _)| *port == name) {
+            Some((_, node)) => *node = id,
+            None => return invalid(format!("a node is bound to {name:?}, which is no port")),
+        }
+    }
+    for (at, (port, node)) in bound.iter().enumerate() {
+        if let Some((other, _)) = bound[..at].iter().find(|(_, taken)| taken == node) {
+            return invalid(format!("ports {other:?} and {port:?} have one node, {node:?}"));
+        }
+    }
+    Ok(bound)
+}
+
+fn read_duration(duration: pbjson_types::Duration) -> Result<Duration, Status> {
+    let seconds = u64::try_from(duration.seconds).ok();
+    let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
+    match (seconds, nanos) {
+        (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
+        // A caller's time may be up when it calls.
+        _ => Ok(Duration::ZERO),
+    }
+}

@@ -1,0 +1,196 @@
+//! An action that a peer hosts, as a handler here.
+
+use std::sync::Arc;
+
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, try_join_all},
+    stream::FuturesUnordered,
+};
+use parking_lot::Mutex;
+
+use super::handle::Session;
+use crate::action::{Context, Handler};
+use crate::node::Piece;
+use crate::session::core::{NewCall, cost};
+use crate::wire::pb::LogLevel;
+use crate::wire::{Headers, Reason, Status, headers, pb};
+
+/// An action and the sessions that host it, which serve it in turn.
+#[derive(Debug, Clone, Default)]
+pub struct RemoteAction(Arc<Mutex<Hosts>>);
+
+#[derive(Debug, Default)]
+struct Hosts {
+    sessions: Vec<Session>,
+    next: usize,
+}
+
+impl RemoteAction {
+    /// An action that one session hosts.
+    pub fn of(session: Session) -> Self {
+        let action = Self::default();
+        action.add(session);
+        action
+    }
+
+    /// Adds a host.
+    pub fn add(&self, session: Session) {
+        let mut hosts = self.0.lock();
+        if !hosts.sessions.iter().any(|host| host.id() == session.id()) {
+            hosts.sessions.push(session);
+        }
+    }
+
+    /// Removes a host; calls that it runs go on.
+    pub fn remove(&self, session: &str) {
+        self.0.lock().sessions.retain(|host| host.id() != session);
+    }
+
+    /// The hosts.
+    pub fn hosts(&self) -> Vec<Session> {
+        self.0.lock().sessions.clone()
+    }
+
+    /// The hosts in the order to ask them: in turn, connected ones first.
+    fn in_turn(&self) -> Vec<Session> {
+        let mut hosts = self.0.lock();
+        let count = hosts.sessions.len();
+        if count == 0 {
+            return vec![];
+        }
+        let first = hosts.next % count;
+        hosts.next = first + 1;
+        let turn = (0..count).map(|at| hosts.sessions[(first + at) % count].clone());
+        let (connected, others): (Vec<_>, Vec<_>) = turn.partition(Session::is_connected);
+        drop(hosts);
+        connected.into_iter().chain(others).collect()
+    }
+}
+
+impl Handler for RemoteAction {
+    fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>> {
+        run(self.in_turn(), context).boxed()
+    }
+}
+
+async fn run(hosts: Vec<Session>, context: Context) -> Result<(), Status> {
+    let name = context.action().clone();
+    let mut refusal = Status::of(Reason::PeerLost, format!("no peer hosts {name:?} any more"));
+    for session in hosts {
+        match begin(&session, &context) {
+            Ok(call) => return call.follow(&context).await,
+            // Another one may have room.
+            Err(status) => refusal = status,
+        }
+    }
+    Err(refusal)
+}
+
+/// A call that runs at a peer; dropped before its end it is cancelled there.
+struct RemoteCall {
+    session: Session,
+    call: u64,
+}
+
+impl Drop for RemoteCall {
+    fn drop(&mut self) {
+        self.session.forget(self.call);
+    }
+}
+
+fn begin(session: &Session, context: &Context) -> Result<RemoteCall, Status> {
+    let outputs = context.schema().outputs().iter().map(|port| port.name().to_owned());
+    let call = NewCall {
+        id: context.id().to_owned(),
+        action: context.action().to_string(),
+        headers: sent_headers(context.headers()),
+        timeout: context.time_left(),
+    };
+    let call = session.start_call(call, Some(outputs.collect()))?;
+    Ok(RemoteCall { session: session.clone(), call })
+}
+
+/// The deadline goes as the time left, which needs no common clock.
+fn sent_headers(headers: &Headers) -> std::collections::BTreeMap<String, bytes::Bytes> {
+    let others = headers.iter().filter(|(name, _)| *name != headers::DEADLINE);
+    others.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+}
+
+impl RemoteCall {
+    async fn follow(self, context: &Context) -> Result<(), Status> {
+        let (session, call) = (&self.session, self.call);
+        let schema = context.schema();
+        let inputs = schema.inputs().iter().map(|port| port.name());
+        let mut sending: FuturesUnordered<_> = inputs
+            .map(|port| async move { session.send_node(call, port, context.input(port)?).await })
+            .collect();
+        let outputs = schema.outputs().iter().map(|port| self.receive(context, port.name()));
+        let receiving = try_join_all(outputs);
+        let narrating = async {
+            while let Some((entry, displaced)) = session.next_log(call).await {
+                narrate(context, entry, displaced);
+            }
+        };
+        let ended = session.call_ended(call);
+        tokio::pin!(receiving, narrating, ended);
+        let (mut received, mut narrated, mut status) = (false, false, None);
+        loop {
+            // Everything is polled where it stands.
+            tokio::select! {
+                Some(sent) = sending.next(), if status.is_none() => sent?,
+                outputs = &mut receiving, if !received => {
+                    received = true;
+                    // Where the call failed too, its own status says more.
+                    if let Err(failure) = outputs && status.as_ref().is_none_or(Status::is_ok) {
+                        let ended = ended.as_mut().now_or_never();
+                        return Err(ended.filter(|it| !it.is_ok()).unwrap_or(failure));
+                    }
+                }
+                () = &mut narrating, if !narrated => narrated = true,
+                end = &mut ended, if status.is_none() => status = Some(end),
+            }
+            if let Some(status) = status.as_ref().filter(|it| received && narrated || is_fault(it))
+            {
+                return if status.is_ok() { Ok(()) } else { Err(status.clone()) };
+            }
+        }
+    }
+
+    /// Writes what comes of an output to the one here.
+    async fn receive(&self, context: &Context, port: &str) -> Result<(), Status> {
+        let mut output = context.output(port)?;
+        loop {
+            match self.session.read(self.call, port).await {
+                Ok(fragments) => {
+                    for fragment in fragments {
+                        let cost = cost(&fragment);
+                        let (_, piece) = Piece::from_fragment(fragment);
+                        let ends = !piece.continued;
+                        output.write_piece(piece).await?;
+                        if ends {
+                            return Ok(());
+                        }
+                        self.session.consume(self.call, port, cost);
+                    }
+                }
+                Err(status) if status.is_ok() => return Ok(()),
+                Err(status) => return Err(status),
+            }
+        }
+    }
+}
+
+/// Whether the peer broke its schema, and the call may still run there.
+fn is_fault(status: &Status) -> bool {
+    status.reason == Reason::InvalidOutput
+}
+
+fn narrate(context: &Context, entry: pb::LogEntry, displaced: u32) {
+    if displaced > 0 {
+        let text = format!("[{displaced} earlier log entries were dropped]\n");
+        context
+            .log_entry(pb::LogEntry { level: LogLevel::Warn as i32, ..pb::LogEntry::info(text) });
+    }
+    context.log_entry(entry);
+}

@@ -1,0 +1,175 @@
+//! Nodes of a session that belong to no call: written and read from anywhere by
+//! who knows the session, again after a lost connection, and kept a while for
+//! late readers.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::{directory::Directory, driver::Session};
+use crate::node::{Completeness, Node};
+use crate::wire::{Name, Reason, Status};
+
+/// How long a node is kept after it was closed, and how long it waits for a
+/// writer that left.
+pub const KEPT: Duration = Duration::from_secs(60);
+/// How many nodes a session has at once.
+pub const MAX_NODES: usize = 1024;
+
+/// The free nodes of a directory's sessions. Cheap to clone.
+#[derive(Clone)]
+pub struct FreeNodes(Arc<Inner>);
+
+struct Inner {
+    directory: Arc<Directory>,
+    /// By session.
+    nodes: Mutex<HashMap<String, HashMap<Name, Kept>>>,
+}
+
+struct Kept {
+    node: Node,
+    writers: usize,
+    /// How often something happened that ends a wait.
+    generation: u64,
+}
+
+impl FreeNodes {
+    /// No nodes yet.
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self(Arc::new(Inner { directory, nodes: Mutex::default() }))
+    }
+
+    /// A node, made when it is first named.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for an id that is no name, UNAVAILABLE for a session that
+    /// is not attached, RESOURCE_EXHAUSTED past [`MAX_NODES`].
+    pub fn node(&self, session: &str, id: &str) -> Result<Node, Status> {
+        self.with(session, id, |kept| kept.node.clone())
+    }
+
+    /// A node for a writer.
+    ///
+    /// # Errors
+    /// As [`node`](Self::node).
+    pub fn write(&self, session: &str, id: &str) -> Result<Writing, Status> {
+        let node = self.with(session, id, |kept| {
+            kept.writers += 1;
+            kept.generation += 1;
+            kept.node.clone()
+        })?;
+        let id = Name::new(id).map_err(invalid)?;
+        Ok(Writing { nodes: self.clone(), session: session.to_owned(), id, node, ended: false })
+    }
+
+    fn with<T>(
+        &self,
+        session: &str,
+        id: &str,
+        use_it: impl FnOnce(&mut Kept) -> T,
+    ) -> Result<T, Status> {
+        let id = Name::new(id).map_err(invalid)?;
+        let attached = self.0.directory.session(session)?;
+        let mut nodes = self.0.nodes.lock();
+        let of_session = nodes.entry(session.to_owned()).or_insert_with(|| {
+            self.0.directory.tasks().spawn(forget_with(Arc::downgrade(&self.0), attached));
+            HashMap::new()
+        });
+        if of_session.len() >= MAX_NODES && !of_session.contains_key(&id) {
+            return Err(Status::of(
+                Reason::SessionLimit,
+                format!("a session has at most {MAX_NODES} nodes at once"),
+            ));
+        }
+        let kept = of_session.entry(id).or_insert_with(|| Kept {
+            node: Node::default(),
+            writers: 0,
+            generation: 0,
+        });
+        Ok(use_it(kept))
+    }
+
+    /// A writer is gone. The node waits for another, or for late readers.
+    fn writer_left(&self, session: &str, id: &Name) {
+        let generation = {
+            let mut nodes = self.0.nodes.lock();
+            let Some(kept) = nodes.get_mut(session).and_then(|nodes| nodes.get_mut(id)) else {
+                return;
+            };
+            kept.writers -= 1;
+            kept.generation += 1;
+            if kept.writers > 0 {
+                return;
+            }
+            kept.generation
+        };
+        let inner = Arc::downgrade(&self.0);
+        let (session, id) = (session.to_owned(), id.clone());
+        self.0.directory.tasks().spawn(async move {
+            let Some(stop) = inner.upgrade().map(|it| it.directory.stop().clone()) else { return };
+            tokio::select! {
+                () = tokio::time::sleep(KEPT) => {}
+                () = stop.cancelled() => {}
+            }
+            let Some(inner) = inner.upgrade() else { return };
+            let mut nodes = inner.nodes.lock();
+            let Some(of_session) = nodes.get_mut(&session) else { return };
+            if of_session.get(&id).is_some_and(|kept| kept.generation == generation)
+                && let Some(kept) = of_session.remove(&id)
+            {
+                let message = format!("the writer of node {id:?} left and did not come back");
+                // A node that is complete or closed stays as it is.
+                kept.node.fail(Status::of(Reason::PeerLost, message));
+            }
+        });
+    }
+}
+
+/// Lets go of the nodes of a session when it ends.
+async fn forget_with(inner: Weak<Inner>, session: Session) {
+    session.ended().await;
+    let Some(inner) = inner.upgrade() else { return };
+    let gone = inner.nodes.lock().remove(session.id()).unwrap_or_default();
+    for kept in gone.into_values() {
+        kept.node.fail(Status::of(Reason::PeerLost, "the session of the node ended"));
+    }
+}
+
+/// A node that somebody writes, until this is dropped.
+pub struct Writing {
+    nodes: FreeNodes,
+    session: String,
+    id: Name,
+    node: Node,
+    ended: bool,
+}
+
+impl Writing {
+    /// The node.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Closes the node, with a failure where the status is one.
+    pub fn close(&mut self, status: Status) {
+        self.ended = true;
+        if status.is_ok() { self.node.close() } else { self.node.fail(status) }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.ended && self.node.progress().1 == Completeness::Complete {
+            self.node.close();
+        }
+        self.nodes.writer_left(&self.session, &self.id);
+    }
+}
+
+fn invalid(error: crate::wire::NameError) -> Status {
+    Status::of(Reason::InvalidRequest, format!("id: {error}"))
+}

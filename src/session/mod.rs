@@ -1,0 +1,20 @@
+//! Sessions: programs attached over one stream, on which both sides call and
+//! both sides host.
+//!
+//! [`core`] is the state machine of one session and knows no transport, clock or
+//! task. [`driver`] gives it those: it moves frames over any connection, and runs
+//! calls both ways. [`Directory`] has the sessions of a service and puts what
+//! they publish into its registry; [`accept()`] serves a connection that
+//! was made to it.
+
+pub mod core;
+pub mod driver;
+mod directory;
+mod accept;
+pub mod websocket;
+mod free_nodes;
+
+pub use accept::{OPEN_TIMEOUT, accept, next_connection};
+pub use directory::{Config, DEFAULT_MAX_SESSIONS, Directory};
+pub use driver::Session;
+pub use free_nodes::{FreeNodes, KEPT, MAX_NODES, Writing};

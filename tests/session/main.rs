@@ -1,0 +1,10 @@
+//! Programs attached to a service over real connections: they host, they call
+//! each other, and a connection that breaks is not noticed.
+
+mod hosting;
+mod names;
+mod nodes;
+mod resuming;
+mod routes;
+mod service;
+mod websocket;

@@ -1,0 +1,104 @@
+//! Who serves a name: in turn, one schema a name, the service's own first.
+
+use std::{sync::Arc, time::Duration};
+
+use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
+use a11_grpc::client::{Client, Peer};
+use a11_grpc::wire::pb::RefusedAction;
+use a11_grpc::wire::{Reason, Status};
+
+use crate::service::{Service, host_endless, host_name};
+
+fn hosting(action: &str, answer: &'static str) -> Arc<Registry> {
+    let registry = Arc::new(Registry::new());
+    host_name(&registry, action, answer);
+    registry
+}
+
+fn reasons(refused: &[RefusedAction]) -> Vec<(&str, Reason)> {
+    let reason =
+        |refused: &RefusedAction| Status::from(refused.status.clone().unwrap_or_default()).reason;
+    refused.iter().map(|refused| (refused.name.as_str(), reason(refused))).collect()
+}
+
+#[tokio::test]
+async fn peers_with_one_action_serve_it_in_turn() {
+    let service = Service::start().await;
+    let mut hosts = vec![];
+    for answer in ["one", "two", "three"] {
+        let peer = Peer::host(hosting("who", answer)).named(answer);
+        hosts.push(peer.connect(service.channel().await).await.expect("attaches"));
+    }
+    let caller = Client::connect(service.channel().await).await.expect("attaches");
+    let mut answers = vec![];
+    for _ in 0..6 {
+        let outputs = caller.call("who").run().await.expect("runs");
+        answers.push(outputs.value::<String>("name").expect("a name"));
+    }
+    assert_eq!(answers[..3], answers[3..]);
+    answers.truncate(3);
+    answers.sort();
+    assert_eq!(answers, ["one", "three", "two"]);
+}
+
+#[tokio::test]
+async fn names_of_the_service_and_other_schemas_are_refused() {
+    let service = Service::start().await;
+    host_name(&service.registry, "own", "the service");
+    let first = Peer::host(hosting("who", "first"));
+    let _first = first.connect(service.channel().await).await.expect("attaches");
+
+    let other = hosting("own", "a peer");
+    let schema = ActionSchema::builder("who").output(Port::json("name")).build();
+    let run = |_: Context| async { Ok(()) };
+    other.register(schema, handler(run)).expect("registers");
+    let other = Peer::host(other).connect(service.channel().await).await.expect("attaches");
+    let refused = other.refused();
+    assert_eq!(reasons(&refused), [("own", Reason::NameTaken), ("who", Reason::NameTaken)]);
+
+    let caller = Client::connect(service.channel().await).await.expect("attaches");
+    for (action, answer) in [("own", "the service"), ("who", "first")] {
+        let outputs = caller.call(action).run().await.expect("runs");
+        assert_eq!(outputs.value::<String>("name").expect("a name"), answer);
+    }
+}
+
+#[tokio::test]
+async fn what_is_added_and_removed_while_attached_is_published() {
+    let service = Service::start().await;
+    let hosted = Arc::new(Registry::new());
+    let host = Peer::host(hosted.clone()).connect(service.channel().await).await.expect("attaches");
+    host_name(&hosted, "late", "came later");
+    service.until(|registry| registry.entry("late").is_some()).await;
+    let outputs = host.call("late").run().await.expect("runs");
+    assert_eq!(outputs.value::<String>("name").expect("a name"), "came later");
+    hosted.remove("late");
+    service.until(|registry| registry.entry("late").is_none()).await;
+}
+
+#[tokio::test]
+async fn a_peer_that_leaves_takes_its_actions_along_and_its_calls_fail() {
+    let service = Service::start().await;
+    let hosted = Arc::new(Registry::new());
+    let mut happened = host_endless(&hosted);
+    let host = Peer::host(hosted).connect(service.channel().await).await.expect("attaches");
+    let caller = Client::connect(service.channel().await).await.expect("attaches");
+    let mut run = caller.call("endless").start().await.expect("starts");
+    assert_eq!(happened.recv().await, Some("begun"));
+    let (status, ()) = tokio::join!(run.finished(), host.close());
+    assert_eq!(status.reason, Reason::PeerLost);
+    assert_eq!(happened.recv().await, Some("dropped"));
+    service.until(|registry| registry.entry("endless").is_none()).await;
+    let status = caller.call("endless").run().await.expect_err("is gone");
+    assert_eq!(status.reason, Reason::UnknownAction);
+}
+
+#[tokio::test]
+async fn a_service_that_stops_ends_its_sessions() {
+    let service = Service::with_grace(Duration::from_secs(60)).await;
+    let host = Peer::host(hosting("who", "a")).connect(service.channel().await).await;
+    let session = host.as_ref().expect("attaches").session();
+    service.directory.shut_down().await;
+    session.ended().await;
+    assert!(service.registry.entry("who").is_none());
+}

@@ -1,0 +1,105 @@
+//! Single nodes, written and read over connections that come and go.
+
+use a11_grpc::client::Client;
+use a11_grpc::wire::pb::node_service_client::NodeServiceClient;
+use a11_grpc::wire::pb::read_node_response::Event;
+use a11_grpc::wire::pb::write_node_request::Message;
+use a11_grpc::wire::pb::{self, WriteNodeRequest};
+use a11_grpc::wire::{Chunk, Code, NodeFragment, Reason, Status};
+use tonic::transport::Channel;
+
+use crate::service::Service;
+
+type Nodes = NodeServiceClient<Channel>;
+
+async fn write(
+    nodes: &mut Nodes,
+    session: &str,
+    messages: Vec<Message>,
+) -> Result<pb::WriteNodeResponse, Status> {
+    let start = pb::WriteNodeStart { session: session.to_owned(), id: "notes".into() };
+    let messages = std::iter::once(Message::Start(start)).chain(messages);
+    let requests: Vec<_> =
+        messages.map(|message| WriteNodeRequest { message: Some(message) }).collect();
+    Ok(nodes.write_node(futures::stream::iter(requests)).await?.into_inner())
+}
+
+/// What a node holds from `offset` on, and how it ended.
+async fn read(
+    nodes: &mut Nodes,
+    session: &str,
+    offset: u32,
+) -> Result<(Vec<String>, Status), Status> {
+    let request = pb::ReadNodeRequest { session: session.to_owned(), id: "notes".into(), offset };
+    let mut responses = nodes.read_node(request).await?.into_inner();
+    let mut texts = vec![];
+    while let Some(response) = responses.message().await? {
+        match response.event.expect("an event") {
+            Event::Fragments(fragments) => texts.extend(fragments.fragments.iter().map(|it| {
+                let data = it.chunk().expect("a chunk").data();
+                format!("{}:{}", it.seq.expect("a seq"), String::from_utf8_lossy(data))
+            })),
+            Event::End(status) => return Ok((texts, status.into())),
+        }
+    }
+    panic!("no end")
+}
+
+fn fragments(texts: &[(u32, &str, bool)]) -> Message {
+    let fragments = texts.iter().map(|(seq, text, continued)| NodeFragment {
+        seq: Some(*seq),
+        continued: *continued,
+        ..NodeFragment::more("", Chunk::text(*text))
+    });
+    Message::Fragments(pb::NodeFragments { fragments: fragments.collect() })
+}
+
+#[tokio::test]
+async fn a_node_is_written_by_parts_and_read_by_several_from_where_they_like() {
+    let service = Service::start().await;
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    let session = client.session().id().to_owned();
+    let mut nodes = NodeServiceClient::new(service.channel().await);
+    let mut early = nodes.clone();
+    let reading = read(&mut early, &session, 0);
+    let writing = async {
+        let first = fragments(&[(0, "a", true), (1, "b", true)]);
+        let answer = write(&mut nodes, &session, vec![first]).await.expect("is written");
+        assert_eq!((answer.next_seq, answer.complete), (2, false));
+        // Not sure what arrived, the writer repeats itself.
+        let rest = fragments(&[(1, "b", true), (2, "c", false)]);
+        let answer = write(&mut nodes, &session, vec![rest]).await.expect("is written");
+        assert_eq!((answer.next_seq, answer.complete), (3, true));
+        read(&mut nodes, &session, 1).await.expect("is kept")
+    };
+    let (early, late) = tokio::join!(reading, writing);
+    let all: Vec<String> = ["0:a", "1:b", "2:c"].map(str::to_owned).into();
+    assert_eq!(early.expect("reads"), (all.clone(), Status::ok()));
+    assert_eq!(late, (all[1..].to_vec(), Status::ok()));
+}
+
+#[tokio::test]
+async fn a_node_ends_as_its_writer_says() {
+    let service = Service::start().await;
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    let session = client.session().id().to_owned();
+    let mut nodes = NodeServiceClient::new(service.channel().await);
+    let failure = Status::handler(Code::DataLoss, "the disk is gone");
+    let close = Message::Close(failure.clone().into());
+    write(&mut nodes, &session, vec![close]).await.expect("is closed");
+    let (texts, end) = read(&mut nodes, &session, 0).await.expect("reads");
+    assert_eq!((texts.len(), end), (0, failure));
+}
+
+#[tokio::test]
+async fn what_no_session_has_is_refused() {
+    let service = Service::start().await;
+    let mut nodes = NodeServiceClient::new(service.channel().await);
+    let status = read(&mut nodes, "nobody", 0).await.expect_err("is unknown");
+    assert_eq!(status.reason, Reason::UnknownSession);
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    let session = client.session().id().to_owned();
+    let both = vec![fragments(&[(0, "a", true)]), fragments(&[(0, "other", true)])];
+    let status = write(&mut nodes, &session, both).await.expect_err("contradicts itself");
+    assert_eq!(status.reason, Reason::SeqConflict);
+}
