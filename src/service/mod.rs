@@ -7,6 +7,8 @@ mod caller;
 mod struct_json;
 mod start;
 mod one_call;
+mod refusals;
 mod round;
 
 pub use action_api::{ActionApi, Config};
+pub use refusals::AsPromised;
