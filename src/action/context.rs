@@ -149,10 +149,11 @@ impl Context {
         let port = port.to_owned();
         let values = self.input(&port)?.filter_map(move |piece| {
             let value = match piece {
-                Ok(piece) => match piece.chunk() {
-                    Some(chunk) if !chunk.is_null() => Some(decode(&port, chunk)),
-                    _ => None,
-                },
+                Ok(piece) if piece.is_null() => None,
+                Ok(piece) => Some(match piece.whole_chunk() {
+                    Ok(chunk) => decode(&port, chunk),
+                    Err(status) => Err(status),
+                }),
                 Err(status) => Some(Err(status)),
             };
             futures::future::ready(value)

@@ -12,7 +12,7 @@ use std::{
 use futures::FutureExt as _;
 use tokio::{
     task::JoinHandle,
-    time::{Sleep, sleep_until, timeout, timeout_at},
+    time::{Instant, Sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -241,8 +241,13 @@ async fn run_handler(
 ) -> Status {
     let name = context.action().clone();
     let deadline = context.deadline();
+    let late = name.clone();
     let run = async move {
         slot.take().await;
+        // Nothing begins when its time is up, not even to its first await.
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Err(out_of_time(&late));
+        }
         let _running = Running::begin(handlers);
         handler.run(context).await
     };

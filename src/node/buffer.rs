@@ -146,6 +146,8 @@ impl Buffer {
     /// The node itself has failed after every error but [`NodeError::Closed`].
     pub(super) fn insert(&mut self, seq: Option<u32>, piece: Piece) -> Result<(), NodeError> {
         match &self.end {
+            // What is past the end is told apart from what comes after the close.
+            Some(End::Closed) if self.is_complete() => {}
             Some(End::Closed) => return Err(NodeError::Closed),
             Some(End::Failed(status)) => return Err(NodeError::Failed(status.clone())),
             None => {}

@@ -1,7 +1,7 @@
 //! One piece of a node, without the address that it travels under.
 
 use crate::wire::pb::node_fragment::Payload;
-use crate::wire::{Chunk, NodeFragment};
+use crate::wire::{Chunk, NodeFragment, Reason, Status};
 
 /// What one fragment holds: a payload, and whether more follows. The node knows
 /// its own id, and the order says the rest.
@@ -34,6 +34,20 @@ impl Piece {
         match &self.payload {
             Payload::Chunk(chunk) => Some(chunk),
             Payload::NodeRef(_) => None,
+        }
+    }
+
+    /// The chunk that a reader of values gets.
+    ///
+    /// # Errors
+    /// NOT_FOUND where the piece is a reference into another node.
+    pub fn whole_chunk(&self) -> Result<&Chunk, Status> {
+        match &self.payload {
+            Payload::Chunk(chunk) => Ok(chunk),
+            Payload::NodeRef(node) => Err(Status::of(
+                Reason::UnknownNode,
+                format!("the value is in node {:?}, which is not held here", node.id),
+            )),
         }
     }
 

@@ -10,7 +10,6 @@ use bytes::{Bytes, BytesMut};
 use futures::Stream;
 
 use super::{buffer::Next, piece::Piece, stream::Node};
-use crate::wire::pb::node_fragment::Payload;
 use crate::wire::{Chunk, Reason, Status};
 
 /// How a node that did not fail ended.
@@ -174,21 +173,15 @@ impl Drop for Reader {
 /// one. Null chunks carry nothing; no other chunk means no value.
 ///
 /// # Errors
-/// FAILED_PRECONDITION where a part is a reference into another node.
+/// NOT_FOUND where a part is a reference into another node.
 pub fn join<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Result<Option<Chunk>, Status> {
     let mut whole: Option<Chunk> = None;
     let mut data = BytesMut::new();
     for piece in pieces {
-        let chunk = match &piece.payload {
-            Payload::Chunk(chunk) if chunk.is_null() => continue,
-            Payload::Chunk(chunk) => chunk,
-            Payload::NodeRef(node) => {
-                return Err(Status::of(
-                    Reason::UnknownNode,
-                    format!("the value is in node {:?}, which is not held here", node.id),
-                ));
-            }
-        };
+        if piece.is_null() {
+            continue;
+        }
+        let chunk = piece.whole_chunk()?;
         match &whole {
             None => whole = Some(chunk.clone()),
             Some(first) => {

@@ -2,8 +2,8 @@
 
 use regex_automata::meta::Regex;
 use regex_syntax::{
-    ParserBuilder,
-    hir::{Hir, Look},
+    ast::{self, Ast, ClassSetItem},
+    hir::{Hir, Look, translate::Translator},
 };
 use thiserror::Error;
 
@@ -13,8 +13,19 @@ use crate::wire::{Reason, Status};
 pub const MAX_PATTERN_BYTES: usize = 4096;
 /// How many patterns a list has at most.
 pub const MAX_PATTERNS: usize = 256;
+/// How long all patterns of a list may be together, plain names apart, in bytes.
+/// It bounds the time that reading them takes.
+pub const MAX_LIST_BYTES: usize = 16 * 1024;
+/// How many classes beyond ASCII, such as `\w`, all patterns of a list may have
+/// together. Those written with `\p` or as a range past ASCII count eight each.
+/// Folding their case can take longer than reading kilobytes of anything else.
+pub const MAX_LIST_CLASSES: usize = 64;
+/// What a class counts that may hold any character there is.
+const WIDE_CLASS: usize = 8;
 /// How much memory one compiled pattern may take.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
+/// How much memory all compiled patterns of a list may take together.
+const MAX_LIST_COMPILED_BYTES: usize = 4 << 20;
 
 /// Patterns, any of which lets a name pass. Matching takes time linear in the
 /// name. An empty list lets nothing pass.
@@ -47,9 +58,16 @@ pub enum PatternError {
         /// The start of the pattern.
         pattern: String,
     },
+    /// All together are longer than [`MAX_LIST_BYTES`], have more than
+    /// [`MAX_LIST_CLASSES`], or would take too much memory.
+    #[error("the patterns are too large together; {pattern:?} is one too many")]
+    ListTooLarge {
+        /// The start of the pattern that was one too many.
+        pattern: String,
+    },
     /// There are more than [`MAX_PATTERNS`].
-    #[error("there are {0} patterns; at most {MAX_PATTERNS} are taken")]
-    TooMany(usize),
+    #[error("there are more than {MAX_PATTERNS} patterns")]
+    TooMany,
 }
 
 impl From<PatternError> for Status {
@@ -67,13 +85,14 @@ impl AllowList {
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, PatternError> {
         let mut list = Self::default();
         let mut number = 0;
+        let mut spent = Spent::default();
         for patterns in patterns {
             for pattern in split(patterns.as_ref()) {
                 number += 1;
                 if number > MAX_PATTERNS {
-                    return Err(PatternError::TooMany(number));
+                    return Err(PatternError::TooMany);
                 }
-                list.patterns.push(Pattern::new(pattern)?);
+                list.patterns.push(Pattern::new(pattern, &mut spent)?);
             }
         }
         Ok(list)
@@ -94,31 +113,98 @@ impl AllowList {
 }
 
 impl Pattern {
-    fn new(pattern: &str) -> Result<Self, PatternError> {
-        let shown = || pattern.chars().take(100).collect::<String>();
+    fn new(pattern: &str, spent: &mut Spent) -> Result<Self, PatternError> {
+        let shown = || start_of(pattern);
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(PatternError::TooLarge { pattern: shown() });
         }
-        if pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        if is_plain(pattern) {
             return Ok(Self::Name(pattern.to_owned()));
+        }
+        let too_much = || PatternError::ListTooLarge { pattern: shown() };
+        spent.text_bytes += pattern.len();
+        if spent.text_bytes > MAX_LIST_BYTES {
+            return Err(too_much());
+        }
+        let syntax = |error: regex_syntax::Error| PatternError::Syntax {
+            pattern: shown(),
+            cause: cause_of(&error),
+        };
+        let parsed = ast::parse::ParserBuilder::new().nest_limit(100).build().parse(pattern);
+        let ast = parsed.map_err(|error| syntax(error.into()))?;
+        spent.classes += classes_of(&ast);
+        if spent.classes > MAX_LIST_CLASSES {
+            return Err(too_much());
         }
         // The anchors go around the parsed pattern: put around its text, they
         // would change what `a)|(b` or a trailing comment means.
-        let hir =
-            ParserBuilder::new().nest_limit(100).build().parse(pattern).map_err(|error| {
-                PatternError::Syntax { pattern: shown(), cause: cause_of(&error) }
-            })?;
+        let translated = Translator::new().translate(pattern, &ast);
+        let hir = translated.map_err(|error| syntax(error.into()))?;
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
         let config = Regex::config()
             .nfa_size_limit(Some(MAX_COMPILED_BYTES))
             .onepass_size_limit(Some(MAX_COMPILED_BYTES))
             .hybrid_cache_capacity(MAX_COMPILED_BYTES);
         let regex = Regex::builder().configure(config).build_from_hir(&whole);
-        match regex {
-            Ok(regex) => Ok(Self::Regex(Box::new(regex))),
-            Err(_) => Err(PatternError::TooLarge { pattern: shown() }),
+        let regex = regex.map_err(|_| PatternError::TooLarge { pattern: shown() })?;
+        spent.compiled_bytes += regex.memory_usage();
+        if spent.compiled_bytes > MAX_LIST_COMPILED_BYTES {
+            return Err(too_much());
+        }
+        Ok(Self::Regex(Box::new(regex)))
+    }
+}
+
+/// What the patterns of a list have taken so far, plain names apart.
+#[derive(Debug, Default)]
+struct Spent {
+    text_bytes: usize,
+    classes: usize,
+    compiled_bytes: usize,
+}
+
+/// How many classes a pattern has that reach beyond ASCII, wide ones weighed.
+fn classes_of(ast: &Ast) -> usize {
+    struct Count(usize);
+    impl ast::Visitor for Count {
+        type Output = usize;
+        type Err = std::convert::Infallible;
+
+        fn finish(self) -> Result<usize, Self::Err> {
+            Ok(self.0)
+        }
+
+        fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+            self.0 += match ast {
+                Ast::ClassUnicode(_) => WIDE_CLASS,
+                Ast::ClassPerl(_) => 1,
+                _ => 0,
+            };
+            Ok(())
+        }
+
+        fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+            self.0 += match item {
+                ClassSetItem::Unicode(_) => WIDE_CLASS,
+                ClassSetItem::Perl(_) => 1,
+                ClassSetItem::Range(range) if !range.end.c.is_ascii() => WIDE_CLASS,
+                _ => 0,
+            };
+            Ok(())
         }
     }
+    let Ok(count) = ast::visit(ast, Count(0));
+    count
+}
+
+/// Whether a pattern is a name that matches itself.
+fn is_plain(pattern: &str) -> bool {
+    pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The start of a pattern, for an error message.
+fn start_of(pattern: &str) -> String {
+    pattern.chars().take(100).collect()
 }
 
 /// The one line of a syntax error that says what is wrong.
@@ -195,7 +281,24 @@ mod tests {
         check("(((a{100}){100}){100})", "too large");
         check(&"(".repeat(1000), "not a regular expression");
         let many = vec!["a"; 257];
-        assert_eq!(AllowList::new(many).expect_err("many"), PatternError::TooMany(257));
+        assert_eq!(AllowList::new(many).expect_err("many"), PatternError::TooMany);
+    }
+
+    #[test]
+    fn a_list_is_bounded_as_a_whole() {
+        let check = |pattern: &str, number: usize, expected: bool| {
+            let list = AllowList::new(vec![pattern; number]);
+            let refused = matches!(list, Err(PatternError::ListTooLarge { .. }));
+            assert_eq!(refused, expected, "{number} of {pattern}: {list:?}");
+        };
+        check("browser_[a-z]+(_v\\d)?", 64, false);
+        check("browser_[a-z]+(_v[0-9])?", 256, false);
+        check(&"n".repeat(255), 256, false);
+        check("browser_[a-z]+(_v\\d)?", 65, true);
+        check("(?i)[\\x{80}-\\x{FF}&&a]", 8, false);
+        check("(?i)[\\x{80}-\\x{FF}&&a]", 9, true);
+        check(&format!("{}.*", "n".repeat(200)), 256, true);
+        check("\\w{20}", 60, true);
     }
 
     #[test]

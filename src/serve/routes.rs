@@ -11,7 +11,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use super::limits::Limits;
 use crate::action::Registry;
-use crate::service::ActionApi;
+use crate::service::{ActionApi, AsPromised};
 use crate::wire::pb::{FILE_DESCRIPTOR_SET, action_service_server::ActionServiceServer};
 
 /// The health of what is served.
@@ -56,7 +56,7 @@ pub(super) async fn routes(
         .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(limits.message_bytes);
     services.push(name_of(&actions));
-    routes.add_service(actions);
+    routes.add_service(AsPromised(actions));
 
     let reflection = || {
         // Each version would list itself alone.

@@ -1,7 +1,11 @@
 //! What a gRPC caller sends beside the message: headers, and how long it waits.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
@@ -42,17 +46,19 @@ impl Caller {
             .get("grpc-timeout")
             .and_then(|value| value.to_str().ok())
             .and_then(grpc_timeout);
-        if let Some(value) = caller.headers.value(headers::DEADLINE) {
-            let millis = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-            let millis = millis.ok_or_else(|| {
-                Status::of(
-                    Reason::InvalidRequest,
-                    "x-a11-deadline is not a number of milliseconds since the Unix epoch",
-                )
-            })?;
-            caller.deadline = instant_of(millis);
-        }
+        caller.deadline = deadline(&caller.headers)?;
         Ok(caller)
+    }
+
+    /// Adds the headers of the message itself. Of two deadlines the earlier holds.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn add_headers(&mut self, own: BTreeMap<String, Bytes>) -> Result<(), Status> {
+        let own = Headers::from_iter(own);
+        self.deadline = earliest(self.deadline, deadline(&own)?);
+        self.headers.extend(own.iter().map(|(name, value)| (name, value.clone())));
+        Ok(())
     }
 
     /// When the RPC is over: the earliest of what the caller said.
@@ -70,6 +76,19 @@ impl Caller {
             Instant::now().checked_add(timeout - (timeout / 10).min(MOST_KEPT))
         });
         earliest(rpc, self.deadline)
+    }
+}
+
+/// The deadline that headers say, if they do.
+fn deadline(headers: &Headers) -> Result<Option<Instant>, Status> {
+    let Some(value) = headers.value(headers::DEADLINE) else { return Ok(None) };
+    let digits = std::str::from_utf8(value).ok().filter(|text| !text.starts_with('+'));
+    match digits.and_then(|text| text.parse().ok()) {
+        Some(millis) => Ok(instant_of(millis)),
+        None => Err(Status::of(
+            Reason::InvalidRequest,
+            "x-a11-deadline is not a number of milliseconds since the Unix epoch",
+        )),
     }
 }
 

@@ -1,18 +1,20 @@
 //! The gRPC services: requests become what the rooms below understand, and what
 //! they answer becomes responses. No logic of their own.
 
-mod action_api;
-mod actions;
+mod refusals;
 mod caller;
+mod actions;
 mod struct_json;
 mod start;
-mod node_api;
 mod one_call;
-mod peer_api;
 mod round;
+mod action_api;
+mod node_api;
+mod peer_api;
 mod websocket;
 
 pub use action_api::{ActionApi, Config};
 pub use node_api::NodeApi;
 pub use peer_api::PeerApi;
+pub use refusals::AsPromised;
 pub use websocket::{WEBSOCKET_PATH, upgrade};

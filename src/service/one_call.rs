@@ -5,8 +5,9 @@ use tonic::Streaming;
 
 use super::{
     caller::Caller,
+    refusals::as_promised,
     start::{invalid, start_open},
-    struct_json::value_of_json,
+    struct_json::{message_of_json, text_value},
 };
 use crate::action::{
     Event, Run, Scope,
@@ -17,14 +18,33 @@ use crate::runner::ResultDocument;
 use crate::wire::pb::{call_action_request::Message, call_action_response, stream_action_response};
 use crate::wire::{NodeFragment, Reason, Status, pb};
 
+/// How many bytes RunAction gives back. They stand in its answer twice, bytes as
+/// base64 the second time, and with that still fit into one message of 64 MiB.
+const MAX_RESULT_BYTES: usize = 24 << 20;
+
 /// Waits for all that a call puts out.
 pub(super) async fn run_to_end(mut run: Run) -> Result<pb::RunActionResponse, Status> {
     let schema = run.schema().clone();
-    let mut outputs = vec![Vec::new(); schema.outputs().len()];
+    let mut outputs: Vec<Vec<Piece>> = vec![Vec::new(); schema.outputs().len()];
     let mut logs = vec![];
+    let mut room = Some(MAX_RESULT_BYTES);
     while let Some(event) = run.next_event().await {
         match event {
-            Event::Output(port, pieces) => outputs[port].extend(pieces),
+            Event::Output(port, pieces) => {
+                let bytes = pieces.iter().map(Piece::payload_len).sum();
+                room = room.and_then(|room| room.checked_sub(bytes));
+                match room {
+                    Some(_) => outputs[port].extend(pieces),
+                    None => run.stop(Status::of(
+                        Reason::OutputTooLarge,
+                        format!(
+                            "{:?} put out more than {MAX_RESULT_BYTES} bytes; \
+                             StreamAction hands on any number",
+                            schema.name()
+                        ),
+                    )),
+                }
+            }
             Event::Log(entry) if entry.internal => {}
             Event::Log(entry) => logs.push(entry),
             Event::Finished(status) if status.is_ok() => {}
@@ -33,8 +53,8 @@ pub(super) async fn run_to_end(mut run: Run) -> Result<pb::RunActionResponse, St
     }
     let document = ResultDocument::new(&schema, &outputs)?;
     let result = document.text.map(|text| match document.is_json {
-        true => serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text)),
-        false => serde_json::Value::String(text),
+        true => message_of_json(text),
+        false => text_value(text),
     });
     let fragments = schema.outputs().iter().zip(outputs).flat_map(|(port, pieces)| {
         let id = match schema.field_of(port) {
@@ -44,11 +64,7 @@ pub(super) async fn run_to_end(mut run: Run) -> Result<pb::RunActionResponse, St
         };
         addressed(&id, 0, pieces)
     });
-    Ok(pb::RunActionResponse {
-        result: result.map(value_of_json),
-        outputs: fragments.collect(),
-        logs,
-    })
+    Ok(pb::RunActionResponse { result, outputs: fragments.collect(), logs })
 }
 
 fn addressed(id: &str, first: u32, pieces: Vec<Piece>) -> Vec<NodeFragment> {
@@ -134,7 +150,8 @@ pub(super) fn stream_both_ways(
     mut requests: Streaming<pb::CallActionRequest>,
 ) -> impl Stream<Item = Result<pb::CallActionResponse, tonic::Status>> + Send {
     async_stream::try_stream! {
-        let run = match requests.message().await?.and_then(|request| request.message) {
+        let first = requests.message().await.map_err(as_promised)?;
+        let run = match first.and_then(|request| request.message) {
             Some(Message::Start(start)) => {
                 start_open(&scope, caller, start.into())?
             }
@@ -179,7 +196,9 @@ async fn feed(
     mut writers: Vec<(String, Option<Writer>)>,
 ) -> Result<(), Status> {
     while let Some(request) = requests.next().await {
-        match request?.message {
+        // A caller that never stops must not keep the call from being followed.
+        tokio::task::consume_budget().await;
+        match request.map_err(as_promised)?.message {
             Some(Message::Inputs(inputs)) => {
                 for fragment in inputs.fragments {
                     write(&mut writers, fragment).await?;
@@ -198,7 +217,13 @@ async fn write(
     writers: &mut [(String, Option<Writer>)],
     fragment: NodeFragment,
 ) -> Result<(), Status> {
-    let port = writers.iter_mut().find(|(name, _)| *name == fragment.id);
+    let mut callable = writers.iter().filter(|(_, writer)| writer.is_some());
+    let only = match (callable.next(), callable.next()) {
+        (Some((name, _)), None) if fragment.id.is_empty() => Some(name.clone()),
+        _ => None,
+    };
+    let id = only.as_deref().unwrap_or(&fragment.id);
+    let port = writers.iter_mut().find(|(name, _)| name == id);
     match port {
         Some((_, Some(writer))) => writer.write_fragment(fragment).await,
         Some((name, None)) => Err(Status::of(

@@ -70,7 +70,7 @@ pub(super) fn start_open(scope: &Scope, caller: Caller, start: Start) -> Result<
 
 fn begin(
     scope: &Scope,
-    caller: Caller,
+    mut caller: Caller,
     start: Start,
     opening: Opening,
     default_timeout: Option<Duration>,
@@ -80,6 +80,7 @@ fn begin(
         Some(timeout) => Some(duration("timeout", timeout)?),
         None => default_timeout,
     };
+    caller.add_headers(headers)?;
     let entry = scope.registry().runnable(&action)?;
     let arguments = match (arguments, arguments_json.is_empty()) {
         (Some(_), false) => {
@@ -113,10 +114,8 @@ fn begin(
     };
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let deadline = earliest(end, caller.end());
-    let mut all_headers = caller.headers;
-    all_headers.extend(headers);
     let id = Uuid::new_v4().simple().to_string();
-    scope.start(Call { id, entry, inputs, headers: all_headers, deadline })
+    scope.start(Call { id, entry, inputs, headers: caller.headers, deadline })
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> Status {
@@ -129,6 +128,8 @@ pub(super) fn duration(field: &str, duration: pbjson_types::Duration) -> Result<
     let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
     match (seconds, nanos) {
         (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
-        _ => Err(invalid(format!("{field}: a duration cannot be negative"))),
+        _ => Err(invalid(format!(
+            "{field}: a duration cannot be negative, and its nanos go up to 999,999,999"
+        ))),
     }
 }

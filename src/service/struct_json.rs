@@ -36,8 +36,34 @@ fn json_of_value(value: Value) -> Result<serde_json::Value, NotANumber> {
     })
 }
 
-/// A result document as a message, for people to read.
-pub(super) fn value_of_json(value: serde_json::Value) -> Value {
+/// How deep a document may be nested to be a message. Each level takes three of
+/// the hundred that protobuf readers allow.
+const MAX_DEPTH: usize = 30;
+
+/// A result document as a message, for people to read. One that is nested deeper
+/// than a message can be is its own text.
+pub(super) fn message_of_json(text: String) -> Value {
+    match serde_json::from_str(&text) {
+        Ok(value) if depth(&value) <= MAX_DEPTH => value_of_json(value),
+        _ => text_value(text),
+    }
+}
+
+/// A text as a message.
+pub(super) fn text_value(text: String) -> Value {
+    Value { kind: Some(Kind::StringValue(text)) }
+}
+
+/// How deep a value is nested; a parsed one is never very deep.
+fn depth(value: &serde_json::Value) -> usize {
+    match value {
+        serde_json::Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
+        serde_json::Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn value_of_json(value: serde_json::Value) -> Value {
     let kind = match value {
         serde_json::Value::Null => Kind::NullValue(0),
         serde_json::Value::Bool(value) => Kind::BoolValue(value),

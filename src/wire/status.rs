@@ -136,14 +136,36 @@ const CODES: [(&str, Code); 17] = [
 
 /// Cuts a text to [`MAX_MESSAGE_BYTES`], at a character, with a notice.
 fn cut(text: &str) -> Cow<'_, str> {
-    if text.len() <= MAX_MESSAGE_BYTES {
+    cut_to(text, MAX_MESSAGE_BYTES, |_| 1)
+}
+
+/// The longest message of a gRPC status, in bytes as they stand escaped in its
+/// trailer. It travels twice, the second time within the details, as base64; both
+/// and the rest stay below the 8 KiB of headers that some clients take.
+const MAX_ESCAPED_BYTES: usize = 3072;
+
+/// How many bytes a byte of a message takes in the `grpc-message` trailer.
+fn escaped_len(byte: u8) -> usize {
+    let plain = byte.is_ascii_graphic() && !b"\"#%<>?`{}".contains(&byte);
+    if plain { 1 } else { 3 }
+}
+
+/// Cuts a text, at a character and with a notice, so that its bytes cost at most
+/// `most`.
+fn cut_to(text: &str, most: usize, cost: impl Fn(u8) -> usize) -> Cow<'_, str> {
+    let cost_of = |text: &str| text.bytes().map(&cost).sum::<usize>();
+    if text.len() <= most && cost_of(text) <= most {
         return Cow::Borrowed(text);
     }
     let notice = format!("… [cut, {} bytes in all]", text.len());
-    let mut end = MAX_MESSAGE_BYTES - notice.len();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let mut room = most.saturating_sub(cost_of(&notice));
+    let fits = |(_, character): &(usize, char)| {
+        let cost = cost_of(character.encode_utf8(&mut [0; 4]));
+        let fits = cost <= room;
+        room = room.saturating_sub(cost);
+        !fits
+    };
+    let end = text.char_indices().find(fits).map_or(text.len(), |(end, _)| end);
     Cow::Owned(format!("{}{notice}", &text[..end]))
 }
 
@@ -189,7 +211,8 @@ impl From<Status> for tonic::Status {
             let name = status.reason.as_str_name().trim_start_matches("REASON_");
             details.set_error_info(name, ERROR_DOMAIN, HashMap::<String, String>::new());
         }
-        tonic::Status::with_error_details(status.code, cut(&status.message), details)
+        let message = cut_to(&status.message, MAX_ESCAPED_BYTES, escaped_len);
+        tonic::Status::with_error_details(status.code, message, details)
     }
 }
 
@@ -220,6 +243,19 @@ mod tests {
         let status: pb::Status = Status::handler(Code::Internal, "é".repeat(50_000)).into();
         assert!(status.message.len() <= MAX_MESSAGE_BYTES);
         assert!(status.message.ends_with("100000 bytes in all]"));
+    }
+
+    #[test]
+    fn a_grpc_status_fits_into_8_kib_of_headers_whatever_its_message() {
+        for character in ["a", " ", "é", "€", "😀", "\n", "%", "\""] {
+            let status = Status::handler(Code::Internal, character.repeat(50_000));
+            let mut headers = http::HeaderMap::new();
+            tonic::Status::from(status).add_header(&mut headers).expect("headers");
+            let size: usize =
+                headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
+            assert!(size < 8192 - 256, "{character:?}: {size} bytes");
+            assert!(size > 3072, "{character:?}: {size} bytes");
+        }
     }
 
     #[test]

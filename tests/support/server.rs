@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use a11_grpc::action::{Handlers, Registry};
-use a11_grpc::service::ActionApi;
+use a11_grpc::service::{ActionApi, AsPromised};
 use a11_grpc::wire::pb::{
     action_service_client::ActionServiceClient, action_service_server::ActionServiceServer,
 };
 use tokio::net::TcpListener;
+use tonic::codec::CompressionEncoding;
 use tonic::transport::{Channel, Server, server::TcpIncoming};
 
 /// A running server; it stops with the runtime of the test.
@@ -18,7 +19,8 @@ pub struct TestServer {
     pub handlers: Arc<Handlers>,
 }
 
-const MESSAGE_LIMIT: usize = 64 << 20;
+/// How large a message the server and its clients take.
+pub const MESSAGE_LIMIT: usize = 64 << 20;
 
 impl TestServer {
     /// Serves the actions of a registry.
@@ -32,10 +34,11 @@ impl TestServer {
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let service = ActionServiceServer::new(api)
             .max_decoding_message_size(MESSAGE_LIMIT)
-            .max_encoding_message_size(MESSAGE_LIMIT);
+            .max_encoding_message_size(MESSAGE_LIMIT)
+            .accept_compressed(CompressionEncoding::Gzip);
         tokio::spawn(
             Server::builder()
-                .add_service(service)
+                .add_service(AsPromised(service))
                 .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))),
         );
         Self { url, handlers }
@@ -52,4 +55,34 @@ impl TestServer {
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT)
     }
+
+    /// Waits until no handler runs any more.
+    ///
+    /// # Panics
+    /// Where one still does after a time that no cancelled handler needs.
+    pub async fn idle(&self) {
+        until("no handler runs", || self.handlers.running() == 0).await;
+    }
+
+    /// Waits until so many handlers run.
+    ///
+    /// # Panics
+    /// Where they do not within a generous time.
+    pub async fn busy(&self, handlers: usize) {
+        until("the handlers run", || self.handlers.running() == handlers).await;
+    }
+}
+
+/// Waits for a condition, letting everything else run meanwhile.
+///
+/// # Panics
+/// Where it does not come true within ten seconds.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(10), wait).await;
+    assert!(waited.is_ok(), "waited in vain: {what}");
 }

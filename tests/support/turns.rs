@@ -1,0 +1,89 @@
+//! Requests and answers of the main job, made and read briefly.
+
+#![allow(missing_docs, dead_code, unreachable_pub)]
+
+use a11_grpc::wire::pb::{
+    self, Backend, CallResult, ExecuteActionsFromInteractionRequest, Interaction, NodeFragments,
+};
+use a11_grpc::wire::{Chunk, NodeFragment, Reason, Status};
+
+/// What a server answered, as code and reason.
+pub type Failure = (tonic::Code, Reason);
+
+/// The code and reason of a gRPC failure.
+pub fn failure(status: tonic::Status) -> Failure {
+    let status = Status::from(status);
+    (status.code, status.reason)
+}
+
+/// One call of a turn, its inputs given as text.
+pub struct Asked {
+    pub message: pb::ActionMessage,
+    pub inputs: Vec<NodeFragment>,
+}
+
+pub fn asked(id: &str, name: &str, inputs: &[(&str, &str)]) -> Asked {
+    Asked {
+        message: pb::ActionMessage { id: id.into(), name: name.into(), ..Default::default() },
+        inputs: inputs
+            .iter()
+            .map(|(port, text)| NodeFragment::last(*port, Chunk::text(*text)))
+            .collect(),
+    }
+}
+
+/// A model's turn with those calls.
+pub fn turn(calls: impl IntoIterator<Item = Asked>) -> Interaction {
+    let mut turn =
+        Interaction { id: "turn".into(), role: pb::Role::Model as i32, ..Default::default() };
+    for Asked { message, inputs } in calls {
+        if !inputs.is_empty() {
+            turn.action_inputs.insert(message.id.clone(), NodeFragments { fragments: inputs });
+        }
+        turn.action_calls.push(message);
+    }
+    turn
+}
+
+/// A request to run a turn, everything allowed.
+pub fn execute(turn: Interaction) -> ExecuteActionsFromInteractionRequest {
+    ExecuteActionsFromInteractionRequest {
+        interaction: Some(turn),
+        allowed_actions: vec![".*".into()],
+        ..Default::default()
+    }
+}
+
+/// A request to run the calls of a provider's raw reply, everything allowed.
+pub fn execute_reply(reply: impl Into<String>) -> ExecuteActionsFromInteractionRequest {
+    ExecuteActionsFromInteractionRequest {
+        interaction_json: reply.into(),
+        allowed_actions: vec![".*".into()],
+        ..Default::default()
+    }
+}
+
+/// Every backend there is.
+pub const BACKENDS: [Backend; 7] = [
+    Backend::Claude,
+    Backend::ClaudeCode,
+    Backend::Codex,
+    Backend::Gemini,
+    Backend::Gpt,
+    Backend::Ollama,
+    Backend::Vllm,
+];
+
+/// Id, code and message of a result.
+pub fn of_result(result: &CallResult) -> (&str, tonic::Code, &str) {
+    let status = result.status.as_ref().expect("a status");
+    (&result.id, tonic::Code::from_i32(status.code), &status.message)
+}
+
+/// A duration in milliseconds.
+pub fn millis(millis: i64) -> pbjson_types::Duration {
+    pbjson_types::Duration {
+        seconds: millis / 1000,
+        nanos: i32::try_from(millis % 1000).expect("fits") * 1_000_000,
+    }
+}
