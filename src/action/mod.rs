@@ -14,6 +14,7 @@ pub mod scope;
 mod run;
 mod context;
 mod nested;
+mod tool_name;
 pub mod registry;
 pub mod typed;
 
@@ -25,3 +26,4 @@ pub use registry::{Entry, Handler, RegisterError, Registry, handler};
 pub use run::{Event, Finished, Run};
 pub use schema::{ActionSchema, SchemaError};
 pub use scope::{Call, Handlers, Scope};
+pub use tool_name::{MAX_TOOL_NAME_LEN, tool_name};

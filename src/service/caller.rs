@@ -1,6 +1,6 @@
 //! What a gRPC caller sends beside the message: headers, and how long it waits.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
@@ -43,14 +43,13 @@ impl Caller {
             .and_then(|value| value.to_str().ok())
             .and_then(grpc_timeout);
         if let Some(value) = caller.headers.value(headers::DEADLINE) {
-            let millis = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-            let millis = millis.ok_or_else(|| {
+            let deadline = std::str::from_utf8(value).ok().and_then(headers::deadline);
+            caller.deadline = deadline.ok_or_else(|| {
                 Status::of(
                     Reason::InvalidRequest,
                     "x-a11-deadline is not a number of milliseconds since the Unix epoch",
                 )
             })?;
-            caller.deadline = instant_of(millis);
         }
         Ok(caller)
     }
@@ -88,13 +87,6 @@ fn is_transport(key: &str) -> bool {
             key,
             "te" | "content-type" | "content-length" | "user-agent" | "host" | "accept-encoding"
         )
-}
-
-/// `None` where the clock cannot say it: no deadline at all.
-fn instant_of(unix_millis: u64) -> Option<Instant> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let left = Duration::from_millis(unix_millis).saturating_sub(now);
-    Instant::now().checked_add(left)
 }
 
 /// Reads `grpc-timeout`: at most eight digits and a unit.
