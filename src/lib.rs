@@ -15,4 +15,12 @@ pub mod action;
 pub mod interaction;
 pub mod runner;
 pub mod mcp;
+pub mod client;
 pub mod service;
+pub mod serve;
+pub mod cli;
+
+/// The examples of the README, kept true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -22,7 +22,7 @@ use super::{
     log::Log,
     registry::Handler,
     schema::ActionSchema,
-    scope::{ABANDON_AFTER, Call, Handlers, Lease, Scope, Slot, arriving_headers},
+    scope::{Call, Handlers, Lease, Scope, Slot, arriving_headers},
 };
 use crate::node::{DEFAULT_CAPACITY, Node, Piece, Reader, WhenUnread, Writer};
 use crate::wire::pb::LogEntry;
@@ -312,7 +312,7 @@ fn report_if_abandoned(
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let (schema, id, handlers) = (schema.clone(), id.to_owned(), handlers.clone());
     runtime.spawn(async move {
-        if timeout(ABANDON_AFTER, task).await.is_err() {
+        if timeout(handlers.abandon_after, task).await.is_err() {
             handlers.abandoned.fetch_add(1, Ordering::AcqRel);
             tracing::warn!(
                 action = %schema.name(),

@@ -4,6 +4,8 @@
 mod action_api;
 mod actions;
 mod caller;
+mod struct_json;
+mod start;
 mod one_call;
 mod round;
 

@@ -4,7 +4,10 @@
 use futures::Stream;
 use tokio::sync::mpsc;
 
-use super::caller::{Caller, earliest};
+use super::{
+    caller::Caller,
+    start::{duration, invalid},
+};
 use crate::action::{Registry, Scope};
 use crate::interaction::{
     backend::Dialect,
@@ -59,7 +62,7 @@ pub(super) fn plan(
     };
     let call_timeout = match call_timeout {
         None => DEFAULT_CALL_TIMEOUT,
-        Some(timeout) => super::one_call::duration("call_timeout", timeout)?,
+        Some(timeout) => duration("call_timeout", timeout)?,
     };
     let backend = Backend::try_from(backend)
         .map_err(|_| invalid(format!("backend: {backend} is no backend that is known here")))?;
@@ -73,7 +76,7 @@ pub(super) fn plan(
         allow_list,
         limits: Limits {
             call_timeout,
-            deadline: earliest(caller.end_of_work(), None),
+            deadline: caller.end_of_work(),
             max_output_bytes: max_output_bytes.map_or(DEFAULT_MAX_OUTPUT_BYTES, |n| n as usize),
             max_media_bytes: max_media_bytes.map_or(DEFAULT_MAX_MEDIA_BYTES, |n| n as usize),
         },
@@ -83,10 +86,6 @@ pub(super) fn plan(
         headers,
     };
     Plan::new(registry, request)
-}
-
-fn invalid(message: impl Into<String>) -> Status {
-    Status::of(Reason::InvalidRequest, message)
 }
 
 /// A turn as JSON text: an interaction in either form, or a provider's reply.

@@ -10,8 +10,7 @@ use a11_grpc::wire::pb::{
     action_service_client::ActionServiceClient, action_service_server::ActionServiceServer,
 };
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::{Channel, Server};
+use tonic::transport::{Channel, Server, server::TcpIncoming};
 
 /// A running server; it stops with the runtime of the test.
 pub struct TestServer {
@@ -37,7 +36,7 @@ impl TestServer {
         tokio::spawn(
             Server::builder()
                 .add_service(service)
-                .serve_with_incoming(TcpListenerStream::new(listener)),
+                .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))),
         );
         Self { url, handlers }
     }
