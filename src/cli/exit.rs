@@ -7,6 +7,8 @@ use thiserror::Error;
 use super::{arguments::ArgumentError, input::InputError};
 use crate::client::ConnectError;
 use crate::interaction::InteractionError;
+use crate::mcp::stdio::StdioError;
+use crate::runner::PatternError;
 use crate::serve::{BindError, ServeError, signals::Interruption};
 use crate::wire::{Code, Status};
 
@@ -92,6 +94,20 @@ pub enum Failure {
     /// Serving failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// A pattern that is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// MCP cannot be served at its address.
+    #[error("cannot listen on {address} for MCP: {source}")]
+    McpListen {
+        /// As given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// MCP on standard input and output failed.
+    #[error("MCP on standard input and output: {0}")]
+    McpStdio(#[from] StdioError),
     /// Signals or threads of the operating system.
     #[error("the operating system refuses: {0}")]
     System(#[source] io::Error),
@@ -135,6 +151,7 @@ impl Failure {
             | Self::Invalid(_)
             | Self::BinaryToTerminal
             | Self::LogFilter(_)
+            | Self::Pattern(_)
             | Self::Config { .. }
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
@@ -147,6 +164,8 @@ impl Failure {
             | Self::Write { .. }
             | Self::Bind(BindError::Listen { .. } | BindError::Serve(_))
             | Self::Serve(_)
+            | Self::McpListen { .. }
+            | Self::McpStdio(_)
             | Self::System(_) => OTHER_FAILURE,
             Self::BrokenPipe => 0,
             Self::Interrupted(signal) => signal.exit_code(),

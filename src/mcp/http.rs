@@ -26,6 +26,9 @@ pub const PATH: &str = "/mcp";
 /// Where it listens unless told otherwise.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8013";
 
+/// In a list of hosts or origins: all of them.
+const ALL: &str = "*";
+
 /// How long a connection may take to say what it wants.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long answers that were made have to be written at shutdown.
@@ -39,11 +42,12 @@ pub struct HttpOptions {
     /// Hosts, or `HOST:PORT`, that requests may be for, beside this machine's
     /// loopback: those under which a proxy passes requests on. A request for
     /// another host is answered 403, for it may be a page's whose name was bound
-    /// to this address.
+    /// to this address. `*` is every host: for a server that others may reach
+    /// under any name.
     pub allowed_hosts: Vec<String>,
     /// Web origins, `SCHEME://HOST[:PORT]`, whose pages may call beside those
     /// from this machine's loopback. A request that names another is answered
-    /// 403; programs that are no browser name none.
+    /// 403; programs that are no browser name none. `*` is every origin.
     pub allowed_origins: Vec<String>,
     /// How long a session without a message is kept, for protocol versions that
     /// have sessions. Never shorter than a call may take.
@@ -99,11 +103,18 @@ impl McpServer {
         let origins = ["http", "https"]
             .into_iter()
             .flat_map(|scheme| loopback.map(|host| format!("{scheme}://{host}:*")));
-        let config = StreamableHttpServerConfig::default()
+        let named_origins = options.allowed_origins.iter().map(|origin| with_port(origin));
+        let mut config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(hosts.chain(options.allowed_hosts.iter().cloned()))
-            .with_allowed_origins(origins.chain(options.allowed_origins.iter().cloned()))
+            .with_allowed_origins(origins.chain(named_origins))
             .enforce_origin_validation()
             .with_max_request_body_bytes(options.max_request_bytes);
+        if options.allowed_hosts.iter().any(|host| host == ALL) {
+            config = config.disable_allowed_hosts();
+        }
+        if options.allowed_origins.iter().any(|origin| origin == ALL) {
+            config = config.disable_allowed_origins();
+        }
         let server = self.clone();
         let service = StreamableHttpService::new(
             move || Ok(Tools::new(&server)),
@@ -242,6 +253,15 @@ where
         let service = self.clone();
         Box::pin(async move { Ok(service.handle(request).await) })
     }
+}
+
+/// An origin with its port, which origins leave out where it is the scheme's.
+fn with_port(origin: &str) -> String {
+    let port = url::Url::parse(origin).ok().and_then(|url| match url.port() {
+        Some(_) => None,
+        None => url.port_or_known_default(),
+    });
+    port.map_or_else(|| origin.to_owned(), |port| format!("{}:{port}", origin.trim_end_matches('/')))
 }
 
 fn answer(status: StatusCode, text: &'static str) -> Response<HttpBody> {
