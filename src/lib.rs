@@ -15,6 +15,7 @@ pub mod action;
 pub mod interaction;
 pub mod runner;
 pub mod mcp;
+pub mod builtin;
 pub mod client;
 pub mod service;
 pub mod serve;

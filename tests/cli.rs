@@ -1,6 +1,8 @@
 //! The program as its users run it: its commands, what they print, and their
 //! exit codes, against a server of this test and in process.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "support/program.rs"]
 mod program;
 

@@ -1,6 +1,8 @@
 //! Serving: what stands on the port beside the action service, who may call, and
 //! how a server ends with calls under way.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "support/program.rs"]
 mod program;
 

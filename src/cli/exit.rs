@@ -1,10 +1,11 @@
 //! How a command ends, and the exit code for it.
 
-use std::{error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
+use std::{error::Error, fmt::Write as _, io, process::ExitCode};
 
 use thiserror::Error;
 
 use super::{arguments::ArgumentError, input::InputError};
+use crate::builtin::ConfigError;
 use crate::client::ConnectError;
 use crate::interaction::InteractionError;
 use crate::mcp::stdio::StdioError;
@@ -81,13 +82,8 @@ pub enum Failure {
     #[error("--log: {0}")]
     LogFilter(#[from] tracing_subscriber::filter::ParseError),
     /// A configuration that cannot be used.
-    #[error("{path}: {source}")]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: Box<dyn Error + Send + Sync>,
-    },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -152,7 +148,7 @@ impl Failure {
             | Self::BinaryToTerminal
             | Self::LogFilter(_)
             | Self::Pattern(_)
-            | Self::Config { .. }
+            | Self::Config(_)
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
             Self::Refused(status) => match status.code() {

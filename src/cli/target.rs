@@ -8,8 +8,9 @@ use std::{
 use clap::Args;
 use tonic::transport::Channel;
 
-use super::exit::Failure;
+use super::{exit::Failure, output::tell};
 use crate::action::Registry;
+use crate::builtin::{self, Config};
 use crate::client::{self, connect};
 use crate::serve::in_process;
 use crate::wire::pb::action_service_client::ActionServiceClient;
@@ -50,15 +51,19 @@ impl Target {
     }
 }
 
-/// The built-in actions, and those of a configuration.
+/// The built-in actions, and those of a configuration. An action that is broken
+/// is left out and told of on standard error.
 ///
 /// # Errors
 /// Where the file cannot be read or is no configuration.
 pub(super) fn registry(config: Option<&Path>) -> Result<Arc<Registry>, Failure> {
+    let config = match config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
     let registry = Registry::new();
-    if let Some(path) = config {
-        std::fs::read_to_string(path)
-            .map_err(|source| Failure::Config { path: path.to_owned(), source: source.into() })?;
+    for refused in builtin::register(&registry, config) {
+        tell(&format!("warning: left out {refused}"));
     }
     Ok(Arc::new(registry))
 }
