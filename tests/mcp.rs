@@ -42,10 +42,7 @@ async fn two_megabytes_of_text_are_cut_with_a_notice() {
         let result = result(&client, "big", json!({"bytes": 2_000_000})).await;
         let texts = texts(&result);
         let [copy, notice] = texts[..] else { panic!("{} texts over {way:?}", texts.len()) };
-        assert_eq!(
-            notice,
-            "[The result was cut: it has 2000011 bytes, and 1048576 are shown.]"
-        );
+        assert_eq!(notice, "[The result was cut: it has 2000011 bytes, and 1048576 are shown.]");
         assert!(copy.len() < 1_100_000);
         let structured = result["structuredContent"]["data"].as_str().expect("a string");
         assert!(structured.ends_with("… [cut, 2000000 bytes in all]"));
@@ -221,9 +218,10 @@ async fn metadata_becomes_headers_only_where_that_is_let() {
         }
     };
     check(&[], json!(["x-tenant=t1"])).await;
-    check(&["x-a11-.*"], json!([
-        r#"x-a11-mcp-meta={"x-a11-role": "admin"}"#, "x-a11-role=admin", "x-tenant=t1"
-    ]))
+    check(
+        &["x-a11-.*"],
+        json!([r#"x-a11-mcp-meta={"x-a11-role": "admin"}"#, "x-a11-role=admin", "x-tenant=t1"]),
+    )
     .await;
     check(&["x-a11-allowed-llm-actions"], json!(["x-a11-allowed-llm-actions=.*", "x-tenant=t1"]))
         .await;

@@ -4,6 +4,7 @@
 #[path = "support/fixtures.rs"]
 mod fixtures;
 #[path = "support/program.rs"]
+#[allow(dead_code)]
 mod program;
 
 use std::{collections::BTreeMap, future::pending, process::Stdio, time::Duration};
@@ -101,14 +102,16 @@ async fn a_bad_line_has_its_error_and_the_server_goes_on() {
     };
     check(b"not json", Some(-32700)).await;
     check(b"\xff\xfe\x00", Some(-32700)).await;
-    check(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/call\",\"params\":{", Some(-32700)).await;
+    check(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/call\",\"params\":{", Some(-32700))
+        .await;
     check(b"7", Some(-32600)).await;
     check(b"[]", Some(-32600)).await;
     check(format!("[{}]", echo(5).trim_end()).as_bytes(), Some(-32600)).await;
     check(b"{\"jsonrpc\":\"2.0\",\"id\":5}", Some(-32600)).await;
     check(b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}", Some(-32600)).await;
     check(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"no/such\"}", Some(-32601)).await;
-    check(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/call\",\"params\":[]}", Some(-32602)).await;
+    check(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/call\",\"params\":[]}", Some(-32602))
+        .await;
     check(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/odd\",\"params\":3}", None).await;
     check(b"{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}", None).await;
     check(b"", None).await;
@@ -174,7 +177,9 @@ async fn a_client_that_takes_no_more_ends_the_server() {
         here.write_all(initialize().as_bytes()).await.expect("written");
         let mut line = String::new();
         here.read_line(&mut line).await.expect("an answer");
-        here.write_all(call(1, "big", json!({"bytes": 100_000})).as_bytes()).await.expect("written");
+        here.write_all(call(1, "big", json!({"bytes": 100_000})).as_bytes())
+            .await
+            .expect("written");
     };
     let (served, ()) = soon(async { tokio::join!(serving, leave) }).await;
     assert!(matches!(served, Err(StdioError::Output(_))), "{served:?}");
@@ -192,14 +197,16 @@ async fn the_program_writes_nothing_but_the_protocol_and_ends_with_its_input() {
     let config = folder.path().join("actions.toml");
     std::fs::write(&config, CONFIG).expect("written");
     let config = config.to_str().expect("UTF-8");
-    let mut child = program::command(&["--log", "trace", "serve", "--mcp-stdio", "--config", config])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program starts");
+    let mut child =
+        program::command(&["--log", "trace", "serve", "--mcp-stdio", "--config", config])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
     let mut stdin = child.stdin.take().expect("piped");
-    let input = initialize() + &call(1, "shout", json!({})) + "nonsense\n" + &call(2, "shout", json!({}));
+    let input =
+        initialize() + &call(1, "shout", json!({})) + "nonsense\n" + &call(2, "shout", json!({}));
     stdin.write_all(input.as_bytes()).await.expect("written");
     drop(stdin);
     let output = soon(child.wait_with_output()).await.expect("it ends");

@@ -152,7 +152,8 @@ impl Registry {
         let tool = tool_name(name.as_str()).into_owned();
         let is_own = tool == name.as_str();
         let renamed = entries.renamed.get(&tool);
-        let holder = renamed.or_else(|| entries.by_name.get(tool.as_str()).map(|e| e.schema.name()));
+        let holder =
+            renamed.or_else(|| entries.by_name.get(tool.as_str()).map(|e| e.schema.name()));
         if let Some(holder) = holder.cloned() {
             return Err(RegisterError::ToolNameTaken { name, tool, holder });
         }
@@ -193,7 +194,11 @@ impl Registry {
     pub fn entry_of_tool(&self, tool: &str) -> Option<Entry> {
         let entries = self.entries.read();
         let name = entries.renamed.get(tool).map_or(tool, Name::as_str);
-        entries.by_name.get(name).filter(|entry| tool_name(entry.schema.name().as_str()) == tool).cloned()
+        entries
+            .by_name
+            .get(name)
+            .filter(|entry| tool_name(entry.schema.name().as_str()) == tool)
+            .cloned()
     }
 
     /// The action of a name, if it can be run.
@@ -218,7 +223,11 @@ impl Registry {
     pub fn entries(&self, after: Option<&str>) -> Vec<Entry> {
         let entries = self.entries.read();
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        entries.by_name.range::<str, _>((start, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
+        entries
+            .by_name
+            .range::<str, _>((start, Bound::Unbounded))
+            .map(|(_, entry)| entry.clone())
+            .collect()
     }
 
     /// Changes with every registration and removal.

@@ -116,11 +116,8 @@ impl McpServer {
             config = config.disable_allowed_origins();
         }
         let server = self.clone();
-        let service = StreamableHttpService::new(
-            move || Ok(Tools::new(&server)),
-            sessions.clone(),
-            config,
-        );
+        let service =
+            StreamableHttpService::new(move || Ok(Tools::new(&server)), sessions.clone(), config);
         HttpService { service, sessions, answers: TaskTracker::new() }
     }
 
@@ -195,7 +192,8 @@ impl HttpService {
             && !request.headers().contains_key("mcp-session-id")
             && !request.headers().contains_key("mcp-protocol-version");
         if opens && self.sessions.is_full().await {
-            let mut response = answer(StatusCode::SERVICE_UNAVAILABLE, "There are too many sessions");
+            let mut response =
+                answer(StatusCode::SERVICE_UNAVAILABLE, "There are too many sessions");
             response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("5"));
             return response;
         }
@@ -261,7 +259,10 @@ fn with_port(origin: &str) -> String {
         Some(_) => None,
         None => url.port_or_known_default(),
     });
-    port.map_or_else(|| origin.to_owned(), |port| format!("{}:{port}", origin.trim_end_matches('/')))
+    port.map_or_else(
+        || origin.to_owned(),
+        |port| format!("{}:{port}", origin.trim_end_matches('/')),
+    )
 }
 
 fn answer(status: StatusCode, text: &'static str) -> Response<HttpBody> {

@@ -17,6 +17,8 @@ pub(super) enum Refusal {
     /// It is JSON, but no request, notification or answer. The id, where it
     /// has one that can be answered.
     NotAMessage(Option<Value>),
+    /// It is a request whose parameters have a shape that no request has.
+    Parameters(Value),
     /// It is a list of messages.
     Batch,
     /// It is too long to be read.
@@ -41,8 +43,13 @@ pub(super) fn fault(line: &[u8]) -> Option<Refusal> {
             if answers || (method && id.is_none()) {
                 return None;
             }
-            let id = id.filter(|id| id.is_string() || id.is_number());
-            Some(Refusal::NotAMessage(id.cloned()))
+            let version = message.get("jsonrpc").is_some_and(|version| version == "2.0");
+            match id.filter(|id| id.is_string() || id.is_number()) {
+                Some(id) if method && version && (id.is_string() || id.is_i64()) => {
+                    Some(Refusal::Parameters(id.clone()))
+                }
+                id => Some(Refusal::NotAMessage(id.cloned())),
+            }
         }
         Ok(_) => Some(Refusal::NotAMessage(None)),
     }
@@ -63,6 +70,11 @@ impl Refusal {
             Self::NotAMessage(id) => {
                 (ErrorCode::INVALID_REQUEST, id, "the line is not a JSON-RPC message".to_owned())
             }
+            Self::Parameters(id) => (
+                ErrorCode::INVALID_PARAMS,
+                Some(id),
+                "the parameters have another shape".to_owned(),
+            ),
             Self::Batch => {
                 (ErrorCode::INVALID_REQUEST, None, "a line holds one message".to_owned())
             }
@@ -113,6 +125,7 @@ mod tests {
         check(b"[]", Some((-32600, Value::Null)));
         check(br#"{"id":"a"}"#, Some((-32600, json!("a"))));
         check(br#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, Some((-32600, json!(1.5))));
+        check(br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, Some((-32602, json!(1))));
         check(br#"{"id":{},"method":"ping"}"#, Some((-32600, Value::Null)));
         check(br#"{"id":1,"result":{}}"#, None);
         check(br#"{"method":"notifications/odd","params":7}"#, None);

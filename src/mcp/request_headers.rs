@@ -156,18 +156,21 @@ mod tests {
             assert_eq!(asked, expected, "{meta}");
         };
         check(json!({"progressToken": 1}), &[]);
-        check(json!({"to.a11/headers": {"X-Tenant": "t1", "n": 3, "no": null, "a b": "x"}}), &[
-            ("x-tenant", "t1"),
-            ("n", "3"),
-        ]);
-        check(json!({"k": {"z": 1, "deep": [1, 2]}, "x-a11-a": "v"}), &[
-            ("x-a11-a", "v"),
-            ("x-a11-mcp-meta", r#"{"k": {"deep": [1, 2], "z": 1}, "x-a11-a": "v"}"#),
-        ]);
-        check(json!({"x-a11-a": "outer", "to.a11/headers": {"X-A11-A": "inner"}}), &[
-            ("x-a11-a", "inner"),
-            ("x-a11-mcp-meta", r#"{"x-a11-a": "outer"}"#),
-        ]);
+        check(
+            json!({"to.a11/headers": {"X-Tenant": "t1", "n": 3, "no": null, "a b": "x"}}),
+            &[("x-tenant", "t1"), ("n", "3")],
+        );
+        check(
+            json!({"k": {"z": 1, "deep": [1, 2]}, "x-a11-a": "v"}),
+            &[
+                ("x-a11-a", "v"),
+                ("x-a11-mcp-meta", r#"{"k": {"deep": [1, 2], "z": 1}, "x-a11-a": "v"}"#),
+            ],
+        );
+        check(
+            json!({"x-a11-a": "outer", "to.a11/headers": {"X-A11-A": "inner"}}),
+            &[("x-a11-a", "inner"), ("x-a11-mcp-meta", r#"{"x-a11-a": "outer"}"#)],
+        );
     }
 
     #[test]

@@ -70,6 +70,9 @@ impl Tools {
             (Some(end), Some(asked)) => Some(end.min(asked)),
             (end, asked) => end.or(asked),
         };
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Err(Status::of(Reason::Deadline, "the deadline has passed"));
+        }
         let scope = Scope::limited(
             options.registry.clone(),
             options.concurrent_calls,

@@ -43,9 +43,9 @@ impl Way {
     fn lifecycle(self) -> ClientLifecycleMode {
         match self {
             Self::Http | Self::Lines => ClientLifecycleMode::Initialize,
-            Self::NewestHttp | Self::NewestLines => {
-                ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
-            }
+            Self::NewestHttp | Self::NewestLines => ClientLifecycleMode::Discover {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            },
         }
     }
 }
