@@ -65,7 +65,7 @@ fn shrink(value: Value, room: &mut usize) -> Value {
 }
 
 /// How many bytes a string takes in JSON, without its quotes.
-fn escaped_len(text: &str) -> usize {
+pub(super) fn escaped_len(text: &str) -> usize {
     text.bytes()
         .map(|byte| match byte {
             b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,

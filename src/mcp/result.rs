@@ -21,19 +21,25 @@ pub const PORT_KEY: &str = "to.a11/port";
 /// was cut.
 pub const CUT_KEY: &str = "to.a11/cut";
 
+/// What an answer has around its document: ids, notices, the event's own lines.
+const ENVELOPE: usize = 8 * 1024;
+
 /// How large a result may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultLimits {
-    /// Bytes of the document; past it the document is cut, with a notice.
-    pub document_bytes: usize,
+    /// Bytes that the document and the log take in the answer: a JSON document
+    /// stands there twice, as itself and as text. Past it the document is cut,
+    /// with a notice.
+    pub text_bytes: usize,
     /// Bytes of all pictures and sound; one past it is left out, with a notice.
     pub media_bytes: usize,
 }
 
 impl Default for ResultLimits {
-    /// 1 MiB of document and 8 MiB of pictures and sound.
+    /// 1 MiB of text with all around it, which is what the official Python SDK
+    /// takes of one event, and 8 MiB of pictures and sound.
     fn default() -> Self {
-        Self { document_bytes: 1 << 20, media_bytes: 8 << 20 }
+        Self { text_bytes: (1 << 20) - ENVELOPE, media_bytes: 8 << 20 }
     }
 }
 
@@ -51,7 +57,8 @@ pub fn success(
     let mut result = CallToolResult::default();
     let mut notices = vec![];
     let whole = text.as_deref().map_or(0, str::len);
-    let is_cut = whole > limits.document_bytes;
+    let room = limits.text_bytes.saturating_sub(cut::escaped_len(log));
+    let mut is_cut = false;
     match text {
         Some(text) if is_json => {
             let broken = |error| {
@@ -60,16 +67,19 @@ pub fn success(
             };
             let mut document: Value = serde_json::from_str(&text).map_err(broken)?;
             let mut copy = text;
+            is_cut = twice(&copy) > room;
             if is_cut {
-                document = cut::document(document, limits.document_bytes);
-                copy = document.to_string();
+                (document, copy) = fitted(document, &copy, room);
             }
             result.content.push(ContentBlock::text(copy));
             // Hosts take nothing but objects here.
             result.structured_content = Some(document).filter(Value::is_object);
         }
         Some(text) => {
-            result.content.push(ContentBlock::text(cut::text(&text, limits.document_bytes)));
+            let escaped = cut::escaped_len(&text);
+            is_cut = escaped > room;
+            let most = if is_cut { text.len() * room / escaped } else { text.len() };
+            result.content.push(ContentBlock::text(cut::text(&text, most)));
         }
         None => {
             // The schema that was declared must be met, if with nothing.
@@ -80,8 +90,7 @@ pub fn success(
         }
     }
     if is_cut {
-        let most = limits.document_bytes;
-        notices.push(format!("[The result was cut: it has {whole} bytes, and {most} are shown.]"));
+        notices.push(format!("[The result was cut: it has {whole} bytes in all.]"));
     }
     let mut room = limits.media_bytes;
     for (port, item) in media {
@@ -101,6 +110,31 @@ pub fn success(
         meta.insert(CUT_KEY.into(), whole.into());
     }
     Ok(result)
+}
+
+/// How many bytes a document takes as itself and as text.
+fn twice(json: &str) -> usize {
+    json.len() + cut::escaped_len(json)
+}
+
+/// A document cut until it fits twice, and its text. Each try is smaller; what
+/// no cutting makes fit, such as ten thousand names of fields, stays as it is.
+fn fitted(document: Value, whole: &str, room: usize) -> (Value, String) {
+    const TRIES: u32 = 8;
+    let mut most = whole.len() * room / twice(whole).max(1);
+    for _ in 1..TRIES {
+        let smaller = cut::document(document.clone(), most);
+        let copy = smaller.to_string();
+        let size = twice(&copy);
+        if size <= room {
+            return (smaller, copy);
+        }
+        // What was cut may have more escapes than the rest.
+        most = most.saturating_sub(size - room);
+    }
+    let smallest = cut::document(document, 0);
+    let copy = smallest.to_string();
+    (smallest, copy)
 }
 
 /// The result of a call that failed: for the model to read and do better.
@@ -180,14 +214,14 @@ mod tests {
     fn what_is_over_the_limits_is_cut_or_left_out_with_a_notice() {
         check(
             [vec![Chunk::new("image/png", &b"png"[..])], vec![Chunk::text("x".repeat(100))]],
-            ResultLimits { document_bytes: 20, media_bytes: 2 },
+            ResultLimits { text_bytes: 100, media_bytes: 2 },
             json!({
                 "content": [
-                    {"type": "text", "text": r#"{"legend":"xxxxxxxxxxx… [cut, 100 bytes in all]"}"#},
-                    {"type": "text", "text": "[The result was cut: it has 113 bytes, and 20 are shown.]"},
+                    {"type": "text", "text": r#"{"legend":"xxx… [cut, 100 bytes in all]"}"#},
+                    {"type": "text", "text": "[The result was cut: it has 113 bytes in all.]"},
                     {"type": "text", "text": "[image/png of 3 bytes from output \"frame\" was left out: a result carries 2 bytes of pictures and sound.]"},
                 ],
-                "structuredContent": {"legend": "xxxxxxxxxxx… [cut, 100 bytes in all]"},
+                "structuredContent": {"legend": "xxx… [cut, 100 bytes in all]"},
                 "_meta": {"to.a11/cut": 113},
             }),
         );
