@@ -1,6 +1,6 @@
 //! How a command ends, and the exit code for it.
 
-use std::{error::Error, fmt::Write as _, io, process::ExitCode};
+use std::{error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ use super::{arguments::ArgumentError, input::InputError};
 use crate::builtin::ConfigError;
 use crate::client::ConnectError;
 use crate::interaction::InteractionError;
-use crate::mcp::stdio::StdioError;
+use crate::mcp::{server_list::ServerListError, stdio::StdioError};
 use crate::runner::PatternError;
 use crate::serve::{BindError, ServeError, signals::Interruption};
 use crate::wire::{Code, Status};
@@ -93,6 +93,14 @@ pub enum Failure {
     /// A pattern that is none.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// A list of MCP servers that cannot be used.
+    #[error("{path}: {source}")]
+    McpServers {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ServerListError,
+    },
     /// MCP cannot be served at its address.
     #[error("cannot listen on {address} for MCP: {source}")]
     McpListen {
@@ -148,6 +156,7 @@ impl Failure {
             | Self::BinaryToTerminal
             | Self::LogFilter(_)
             | Self::Pattern(_)
+            | Self::McpServers { .. }
             | Self::Config(_)
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,

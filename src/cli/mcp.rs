@@ -1,17 +1,18 @@
 //! The flags of MCP, and the server they make.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use tokio::net::TcpListener;
 
-use super::{duration::duration, exit::Failure};
+use super::{duration::duration, exit::Failure, input::Source};
 use crate::action::{Registry, handler};
 use crate::mcp::{
-    McpOptions, McpServer,
+    McpOptions, McpServer, McpSource, Reach, Taking,
     declaration::Describe,
     http::{DEFAULT_ADDRESS, HttpOptions},
     request_headers::Accepted,
+    server_list,
 };
 use crate::runner::AllowList;
 use crate::serve::Origin;
@@ -58,6 +59,17 @@ pub(super) struct McpArgs {
     /// than once
     #[arg(long, value_name = "HOST[:PORT]")]
     mcp_allow_host: Vec<String>,
+
+    /// Take in the tools of this MCP server as actions, under their own names;
+    /// can be given more than once
+    #[arg(long, value_name = "URL")]
+    mcp_server: Vec<String>,
+
+    /// Take in the tools of the MCP servers in this file, which has the
+    /// `mcpServers` JSON that MCP hosts use; an entry's `prefix` goes before its
+    /// actions' names
+    #[arg(long, value_name = "FILE")]
+    mcp_servers: Option<PathBuf>,
 }
 
 impl McpArgs {
@@ -90,6 +102,27 @@ impl McpArgs {
             allowed_origins: origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
             ..HttpOptions::default()
         }
+    }
+
+    /// Takes in other servers' tools, for as long as what is returned lives.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or is no list of servers.
+    pub(super) async fn take_in(&self, registry: &Arc<Registry>) -> Result<Vec<Taking>, Failure> {
+        let mut sources = vec![];
+        if let Some(path) = &self.mcp_servers {
+            let list = Source::File(path.clone()).read().await?;
+            let list = String::from_utf8_lossy(&list);
+            sources = server_list::read(&list)
+                .map_err(|source| Failure::McpServers { path: path.clone(), source })?;
+        }
+        sources.extend(self.mcp_server.iter().map(|url| McpSource {
+            name: url.clone(),
+            prefix: String::new(),
+            reach: Reach::Url { url: url.clone(), headers: vec![] },
+        }));
+        let take = |source| Taking::begin(source, registry.clone());
+        Ok(sources.into_iter().map(take).collect())
     }
 
     /// The listener for HTTP, where that is asked for.

@@ -90,6 +90,7 @@ impl Serve {
     pub(super) async fn run(self, mut signals: Signals) -> Result<Outcome, Failure> {
         let registry = registry(self.config.as_deref())?;
         let server = self.grpc(registry.clone()).await?;
+        let _taken_in = self.mcp.take_in(&registry).await?;
         let mcp = Mcp::bind(&self, registry).await?;
 
         let stop = CancellationToken::new();

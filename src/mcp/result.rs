@@ -217,11 +217,11 @@ mod tests {
             ResultLimits { text_bytes: 100, media_bytes: 2 },
             json!({
                 "content": [
-                    {"type": "text", "text": r#"{"legend":"xxx… [cut, 100 bytes in all]"}"#},
+                    {"type": "text", "text": r#"{"legend":"… [cut, 100 bytes in all]"}"#},
                     {"type": "text", "text": "[The result was cut: it has 113 bytes in all.]"},
                     {"type": "text", "text": "[image/png of 3 bytes from output \"frame\" was left out: a result carries 2 bytes of pictures and sound.]"},
                 ],
-                "structuredContent": {"legend": "xxx… [cut, 100 bytes in all]"},
+                "structuredContent": {"legend": "… [cut, 100 bytes in all]"},
                 "_meta": {"to.a11/cut": 113},
             }),
         );
