@@ -24,4 +24,4 @@ pub mod cli;
 /// The examples of the README, kept true.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-mod readme {}
+struct Readme;

@@ -18,18 +18,20 @@ use crate::wire::pb::action_service_client::ActionServiceClient;
 /// Where actions run. A flag goes before the environment, a server before a
 /// configuration.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Where actions run")]
 pub(super) struct Target {
     /// Use the server at this address: HOST:PORT, http://HOST:PORT, or
     /// https://HOST[:PORT] [env: A11_SERVER]
-    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    #[arg(long, value_name = "URL", conflicts_with = "config", help_heading = HEADING)]
     server: Option<String>,
 
     /// Run in this process, with the actions of this TOML file beside the
     /// built-in ones [env: A11_CONFIG]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     config: Option<PathBuf>,
 }
+
+/// What these flags stand under in the help.
+const HEADING: &str = "Where actions run";
 
 impl Target {
     /// A client of the server, or of the same service in this process.
