@@ -4,7 +4,8 @@
 //!
 //! - [`action`]: what an action is, the registry, and one run of one;
 //! - [`runner`]: a model's turn full of tool calls in, the next user turn out;
-//! - [`interaction`]: the durable record of a conversation and its JSON forms.
+//! - [`interaction`]: the durable record of a conversation and its JSON forms;
+//! - [`mcp`]: the registry as tools of an MCP server.
 //!
 //! Modules stand in dependency order: each uses only those above it.
 
@@ -14,6 +15,7 @@ pub mod action;
 pub mod interaction;
 pub mod runner;
 pub mod session;
+pub mod mcp;
 pub mod builtin;
 pub mod client;
 pub mod service;

@@ -43,8 +43,13 @@ pub fn input_schema(schema: &ActionSchema) -> Value {
 /// The schema of the result document: one property a mapped output port, or the
 /// schema of the port that is the whole result; `{}` without outputs.
 pub fn output_schema(schema: &ActionSchema) -> Value {
+    output_schema_of(schema, |_| true)
+}
+
+/// The same of the output ports that `shows` lets pass.
+pub fn output_schema_of(schema: &ActionSchema, shows: impl Fn(&Port) -> bool) -> Value {
     let mut root = Root::default();
-    for port in schema.outputs() {
+    for port in schema.outputs().iter().filter(|port| shows(port)) {
         let fallback = match port.kind() {
             Kind::Text => json!({"type": "string"}),
             Kind::Json | Kind::Image | Kind::Audio | Kind::Bytes => json!({}),

@@ -16,6 +16,7 @@ pub mod scope;
 mod run;
 mod context;
 mod nested;
+mod tool_name;
 pub mod registry;
 pub mod typed;
 
@@ -28,3 +29,4 @@ pub use registry::{Entry, Handler, Peers, RegisterError, Registry, handler};
 pub use run::{Event, Finished, Run};
 pub use schema::{ActionSchema, SchemaError};
 pub use scope::{Call, Handlers, Scope};
+pub use tool_name::{MAX_TOOL_NAME_LEN, tool_name};

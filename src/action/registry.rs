@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::{
     context::Context,
     schema::{ActionSchema, Runnable, SchemaError},
+    tool_name::tool_name,
 };
 use crate::wire::{Name, Reason, Status};
 
@@ -83,6 +84,16 @@ pub enum RegisterError {
     /// Another action has the name.
     #[error("an action named {0:?} is registered already")]
     NameTaken(Name),
+    /// Another action's tool name is the same.
+    #[error("action {name:?} would have the tool name {tool:?}, which is that of {holder:?}")]
+    ToolNameTaken {
+        /// The action.
+        name: Name,
+        /// Its [tool name](tool_name).
+        tool: String,
+        /// The action that has it.
+        holder: Name,
+    },
     /// The name is one of the protocol's own.
     #[error("{0:?} is a reserved name: it begins with `__`")]
     Reserved(Name),
@@ -92,7 +103,7 @@ impl From<RegisterError> for Status {
     fn from(error: RegisterError) -> Self {
         let reason = match &error {
             RegisterError::Schema(_) | RegisterError::Reserved(_) => Reason::InvalidRequest,
-            RegisterError::NameTaken(_) => Reason::NameTaken,
+            RegisterError::NameTaken(_) | RegisterError::ToolNameTaken { .. } => Reason::NameTaken,
         };
         Status::of(reason, error.to_string())
     }
@@ -109,10 +120,17 @@ pub trait Peers: Send + Sync {
     fn entry(&self, session: &str, action: &str) -> Result<Entry, Status>;
 }
 
+#[derive(Default)]
+struct Entries {
+    by_name: BTreeMap<Name, Entry>,
+    /// Actions whose tool name is not their own, by tool name.
+    renamed: BTreeMap<String, Name>,
+}
+
 /// The actions of a program, by name.
 #[derive(Default)]
 pub struct Registry {
-    entries: RwLock<BTreeMap<Name, Entry>>,
+    entries: RwLock<Entries>,
     changes: watch::Sender<u64>,
     peers: OnceLock<Weak<dyn Peers>>,
 }
@@ -150,10 +168,21 @@ impl Registry {
             return Err(RegisterError::Reserved(name));
         }
         let mut entries = self.entries.write();
-        if entries.contains_key(&name) {
+        if entries.by_name.contains_key(&name) {
             return Err(RegisterError::NameTaken(name));
         }
-        entries.insert(name, entry);
+        let tool = tool_name(name.as_str()).into_owned();
+        let is_own = tool == name.as_str();
+        let renamed = entries.renamed.get(&tool);
+        let holder =
+            renamed.or_else(|| entries.by_name.get(tool.as_str()).map(|e| e.schema.name()));
+        if let Some(holder) = holder.cloned() {
+            return Err(RegisterError::ToolNameTaken { name, tool, holder });
+        }
+        if !is_own {
+            entries.renamed.insert(tool, name.clone());
+        }
+        entries.by_name.insert(name, entry);
         drop(entries);
         self.changes.send_modify(|generation| *generation += 1);
         Ok(())
@@ -161,7 +190,17 @@ impl Registry {
 
     /// Removes an action; runs that have begun go on.
     pub fn remove(&self, name: &str) -> Option<Entry> {
-        let removed = self.entries.write().remove(name);
+        let removed = {
+            let mut entries = self.entries.write();
+            let removed = entries.by_name.remove(name);
+            if removed.is_some() {
+                let tool = tool_name(name);
+                if tool != name {
+                    entries.renamed.remove(tool.as_ref());
+                }
+            }
+            removed
+        };
         if removed.is_some() {
             self.changes.send_modify(|generation| *generation += 1);
         }
@@ -170,7 +209,18 @@ impl Registry {
 
     /// The action of a name.
     pub fn entry(&self, name: &str) -> Option<Entry> {
-        self.entries.read().get(name).cloned()
+        self.entries.read().by_name.get(name).cloned()
+    }
+
+    /// The action of a [tool name](tool_name).
+    pub fn entry_of_tool(&self, tool: &str) -> Option<Entry> {
+        let entries = self.entries.read();
+        let name = entries.renamed.get(tool).map_or(tool, Name::as_str);
+        entries
+            .by_name
+            .get(name)
+            .filter(|entry| tool_name(entry.schema.name().as_str()) == tool)
+            .cloned()
     }
 
     /// The action of a name, if it can be run.
@@ -212,7 +262,11 @@ impl Registry {
     pub fn entries(&self, after: Option<&str>) -> Vec<Entry> {
         let entries = self.entries.read();
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        entries.range::<str, _>((start, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
+        entries
+            .by_name
+            .range::<str, _>((start, Bound::Unbounded))
+            .map(|(_, entry)| entry.clone())
+            .collect()
     }
 
     /// Changes with every registration and removal.
@@ -225,4 +279,24 @@ impl Registry {
 pub fn unattached(session: &str) -> Status {
     let session: String = session.chars().take(255).collect();
     Status::of(Reason::UnknownSession, format!("session {session:?} is not attached"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_actions_never_share_a_tool_name() {
+        let registry = Registry::new();
+        let declare = |name: &str| registry.declare(ActionSchema::builder(name).build());
+        let short = tool_name("a#b").into_owned();
+        declare("a#b").expect("free");
+        let refused = declare(&short).expect_err("taken").to_string();
+        assert!(refused.contains("which is that of \"a#b\""), "{refused}");
+        assert_eq!(registry.entry_of_tool(&short).expect("found").schema().name().as_str(), "a#b");
+        assert!(registry.entry_of_tool("a#b").is_none());
+        registry.remove("a#b").expect("there");
+        declare(&short).expect("free again");
+        assert!(declare("a#b").is_err());
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{
     exit::{Failure, Outcome},
-    json,
+    json, mcp,
     output::Output,
     report::clean,
     target::Target,
@@ -25,7 +25,8 @@ Examples:
   a11-grpc actions --config actions.toml
   a11-grpc actions --server 127.0.0.1:50051 'order_.*'
   a11-grpc actions --long word_count
-  a11-grpc actions --json | jq '.actions[].name'")]
+  a11-grpc actions --json | jq '.actions[].name'
+  a11-grpc actions --mcp --config actions.toml     (what MCP hosts are told)")]
 pub(super) struct Actions {
     /// Only actions whose whole name matches one of these regular expressions
     #[arg(value_name = "PATTERN")]
@@ -45,6 +46,10 @@ pub(super) struct Actions {
     /// Print the `a11.actions/v1` document
     #[arg(long)]
     json: bool,
+
+    /// Print the tools that `serve --mcp` would declare
+    #[arg(long, conflicts_with_all = ["json", "long", "all"])]
+    mcp: bool,
 }
 
 impl Actions {
@@ -73,6 +78,8 @@ impl Actions {
         let mut output = Output::stdout();
         if self.json {
             output.line(&json::pretty(&one_document(&documents)?))?;
+        } else if self.mcp {
+            output.line(&json::pretty(&mcp::declarations(actions)?))?;
         } else if self.long {
             for action in &actions {
                 output.line(&described(action))?;

@@ -1,6 +1,6 @@
 //! How a command ends, and the exit code for it.
 
-use std::{error::Error, fmt::Write as _, io, process::ExitCode};
+use std::{error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
 
@@ -8,6 +8,8 @@ use super::{arguments::ArgumentError, input::InputError};
 use crate::builtin::ConfigError;
 use crate::client::ConnectError;
 use crate::interaction::InteractionError;
+use crate::mcp::{server_list::ServerListError, stdio::StdioError};
+use crate::runner::PatternError;
 use crate::serve::{BindError, ServeError, signals::Interruption};
 use crate::wire::{Code, Status};
 
@@ -88,6 +90,28 @@ pub enum Failure {
     /// Serving failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// A pattern that is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// A list of MCP servers that cannot be used.
+    #[error("{path}: {source}")]
+    McpServers {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ServerListError,
+    },
+    /// MCP cannot be served at its address.
+    #[error("cannot listen on {address} for MCP: {source}")]
+    McpListen {
+        /// As given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// MCP on standard input and output failed.
+    #[error("MCP on standard input and output: {0}")]
+    McpStdio(#[from] StdioError),
     /// Signals or threads of the operating system.
     #[error("the operating system refuses: {0}")]
     System(#[source] io::Error),
@@ -131,6 +155,8 @@ impl Failure {
             | Self::Invalid(_)
             | Self::BinaryToTerminal
             | Self::LogFilter(_)
+            | Self::Pattern(_)
+            | Self::McpServers { .. }
             | Self::Config(_)
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
@@ -143,6 +169,8 @@ impl Failure {
             | Self::Write { .. }
             | Self::Bind(BindError::Listen { .. } | BindError::Serve(_))
             | Self::Serve(_)
+            | Self::McpListen { .. }
+            | Self::McpStdio(_)
             | Self::System(_) => OTHER_FAILURE,
             Self::BrokenPipe => 0,
             Self::Interrupted(signal) => signal.exit_code(),

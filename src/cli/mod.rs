@@ -12,6 +12,7 @@ mod logging;
 mod report;
 mod arguments;
 mod values;
+mod mcp;
 mod serve;
 mod execute;
 mod actions;

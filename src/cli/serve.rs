@@ -1,22 +1,31 @@
 //! `serve`: the services on a socket, until a signal.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     duration::duration,
     exit::{Failure, Outcome},
     input::Source,
+    mcp::McpArgs,
     output::tell,
     target::registry,
+};
+use crate::action::Registry;
+use crate::mcp::{
+    McpServer,
+    http::{HttpOptions, PATH},
 };
 use crate::serve::{Ending, Limits, Options, Origin, Server, Tls, signals::Signals};
 
 /// Serve the actions to other programs
 ///
 /// Serves gRPC, with reflection and health, and gRPC-Web for browsers, on one port. The address it
-/// listens on is said on standard error: `listening on 127.0.0.1:50051`.
+/// listens on is said on standard error: `listening on 127.0.0.1:50051`. With --mcp or --mcp-stdio
+/// the same actions are MCP tools too.
 ///
 /// SIGINT or SIGTERM: health turns NOT_SERVING, no more connections are taken, accepted calls go on
 /// to their end for as long as --shutdown-timeout says. A second signal ends the program at once.
@@ -27,15 +36,18 @@ Examples:
   a11-grpc serve --listen 127.0.0.1:0 --config actions.toml     (takes a free port)
   a11-grpc serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
 
+  a11-grpc serve --config actions.toml --mcp           (MCP on http://127.0.0.1:8013/mcp too)
+  a11-grpc serve --config actions.toml --mcp-stdio     (as an MCP host launches it)
+
   grpcurl -plaintext 127.0.0.1:50051 list
   grpcurl -plaintext -d '{\"action\": \"word_count\", \"arguments\": {\"text\": \"one two\"}}' \\
       127.0.0.1:50051 a11.v1.ActionService/RunAction
 
 There is no authentication yet: whoever reaches the port can run every action.")]
 pub(super) struct Serve {
-    /// The address to listen on; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", env = "A11_LISTEN", default_value = "127.0.0.1:50051")]
-    listen: String,
+    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:50051]
+    #[arg(long, value_name = "HOST:PORT", env = "A11_LISTEN")]
+    listen: Option<String>,
 
     /// Serve the actions of this TOML file beside the built-in ones
     #[arg(long, value_name = "FILE", env = "A11_CONFIG")]
@@ -62,7 +74,13 @@ pub(super) struct Serve {
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     #[arg(value_parser = positive)]
     max_connections: usize,
+
+    #[command(flatten)]
+    mcp: McpArgs,
 }
+
+/// Where gRPC is served unless told otherwise.
+const DEFAULT_LISTEN: &str = "127.0.0.1:50051";
 
 fn positive(text: &str) -> Result<usize, &'static str> {
     text.parse().ok().filter(|number| *number > 0).ok_or("not a number above 0")
@@ -70,46 +88,20 @@ fn positive(text: &str) -> Result<usize, &'static str> {
 
 impl Serve {
     pub(super) async fn run(self, mut signals: Signals) -> Result<Outcome, Failure> {
-        let tls = match (self.tls_cert, self.tls_key) {
-            (Some(certificate), Some(key)) => Some(Tls {
-                certificate: Source::File(certificate).read().await?.into(),
-                key: Source::File(key).read().await?.into(),
-            }),
-            _ => None,
-        };
-        let limits = Limits {
-            connections: self.max_connections,
-            shutdown: self.shutdown_timeout,
-            ..Limits::default()
-        };
-        let server = Server::bind(Options {
-            listen: self.listen,
-            registry: registry(self.config.as_deref())?,
-            limits,
-            tls,
-            allowed_origins: self.allow_origin,
-        })
-        .await?;
-        if server.is_exposed() {
-            tell(&format!(
-                "warning: {} can be reached from other machines, and there is no authentication \
-                 yet: whoever reaches it can run every action",
-                server.address()
-            ));
-        }
-        tell(&format!("listening on {}", server.address()));
+        let registry = registry(self.config.as_deref())?;
+        let server = self.grpc(registry.clone()).await?;
+        let _taken_in = self.mcp.take_in(&registry).await?;
+        let mcp = Mcp::bind(&self, registry).await?;
 
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let run = server.run(async {
-            let _ = stopped.await;
-        });
+        let stop = CancellationToken::new();
+        let run = self.run_all(server, mcp, stop.clone());
         tokio::pin!(run);
         tokio::select! {
-            ended = &mut run => return ended.map(|_| Outcome::Done).map_err(Into::into),
+            ended = &mut run => return ended.map(|_| Outcome::Done),
             _ = signals.next() => {}
         }
         tell("shutting down; accepted calls go on, a second signal ends them");
-        let _ = stop.send(());
+        stop.cancel();
         tokio::select! {
             ended = &mut run => {
                 if ended? == Ending::Cut {
@@ -119,5 +111,101 @@ impl Serve {
             }
             signal = signals.next() => Err(Failure::Interrupted(signal)),
         }
+    }
+
+    /// The gRPC server. A program that an MCP host launched is one of several,
+    /// and has no port of its own unless it is given one.
+    async fn grpc(&self, registry: Arc<Registry>) -> Result<Option<Server>, Failure> {
+        let listen = match (&self.listen, self.mcp.mcp_stdio) {
+            (Some(listen), _) => listen.clone(),
+            (None, false) => DEFAULT_LISTEN.to_owned(),
+            (None, true) => return Ok(None),
+        };
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(Tls {
+                certificate: Source::File(certificate.clone()).read().await?.into(),
+                key: Source::File(key.clone()).read().await?.into(),
+            }),
+            _ => None,
+        };
+        let limits = Limits {
+            connections: self.max_connections,
+            shutdown: self.shutdown_timeout,
+            ..Limits::default()
+        };
+        let allowed_origins = self.allow_origin.clone();
+        let options = Options { listen, registry, limits, tls, allowed_origins };
+        let server = Server::bind(options).await?;
+        if server.is_exposed() {
+            warn_exposed(server.address());
+        }
+        tell(&format!("listening on {}", server.address()));
+        Ok(Some(server))
+    }
+
+    /// Serves until `stop`, or until the host of --mcp-stdio leaves, or one part
+    /// fails; then everything else ends as well.
+    async fn run_all(
+        &self,
+        server: Option<Server>,
+        mcp: Mcp,
+        stop: CancellationToken,
+    ) -> Result<Ending, Failure> {
+        let _stop_others = stop.clone().drop_guard();
+        let grpc = async {
+            let ending = match server {
+                Some(server) => server.run(stop.clone().cancelled_owned()).await,
+                None => Ok(Ending::Drained),
+            };
+            ending.map_err(Failure::from)
+        };
+        let stopped = || stop.clone().cancelled_owned();
+        let http = async {
+            if let (Some(server), Some(listener)) = (&mcp.server, mcp.listener) {
+                server.serve_http(listener, &mcp.http, stopped(), self.shutdown_timeout).await;
+            }
+            Ok::<_, Failure>(())
+        };
+        let stdio = async {
+            if let (Some(server), true) = (&mcp.server, self.mcp.mcp_stdio) {
+                server.serve_stdio(stopped(), self.shutdown_timeout).await?;
+                stop.cancel();
+            }
+            Ok(())
+        };
+        let (ending, (), ()) = tokio::try_join!(grpc, http, stdio)?;
+        Ok(ending)
+    }
+}
+
+fn warn_exposed(address: SocketAddr) {
+    tell(&format!(
+        "warning: {address} can be reached from other machines, and there is no authentication \
+         yet: whoever reaches it can run every action"
+    ));
+}
+
+/// What is served over MCP.
+struct Mcp {
+    server: Option<McpServer>,
+    listener: Option<TcpListener>,
+    http: HttpOptions,
+}
+
+impl Mcp {
+    async fn bind(args: &Serve, registry: Arc<Registry>) -> Result<Self, Failure> {
+        let http = args.mcp.http(&args.allow_origin);
+        if !args.mcp.is_served() {
+            return Ok(Self { server: None, listener: None, http });
+        }
+        let server = Some(args.mcp.server(registry)?);
+        let listener = args.mcp.listener().await?;
+        if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
+            if !address.ip().is_loopback() {
+                warn_exposed(address);
+            }
+            tell(&format!("MCP on http://{address}{PATH}"));
+        }
+        Ok(Self { server, listener, http })
     }
 }

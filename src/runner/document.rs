@@ -22,6 +22,27 @@ pub struct ResultDocument {
     pub images: Vec<Image>,
 }
 
+/// What is handed over beside the document rather than in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Pictures; sound stays in the document as base64url.
+    Pictures,
+    /// Pictures and sound.
+    PicturesAndSound,
+}
+
+/// A document, and what stands beside it with the port it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parts {
+    /// As [`ResultDocument::text`]; `None` where there is nothing but media.
+    pub text: Option<String>,
+    /// As [`ResultDocument::is_json`].
+    pub is_json: bool,
+    /// Pictures and sound in the order of their ports, each with the place of
+    /// its port in the schema.
+    pub media: Vec<(usize, Image)>,
+}
+
 impl ResultDocument {
     /// Puts the outputs of a call, by port of the schema, into one document.
     /// JSON is taken over as it is written, never parsed into values and back.
@@ -29,11 +50,26 @@ impl ResultDocument {
     /// # Errors
     /// INTERNAL where an output is not what its media type says.
     pub fn new(schema: &ActionSchema, outputs: &[Vec<Piece>]) -> Result<Self, Status> {
-        let mut images = vec![];
+        let Parts { text, is_json, media } = Parts::new(schema, outputs, Beside::Pictures)?;
+        Ok(Self { text, is_json, images: media.into_iter().map(|(_, image)| image).collect() })
+    }
+}
+
+impl Parts {
+    /// The same, with a choice of what stands beside the document.
+    ///
+    /// # Errors
+    /// As [`ResultDocument::new`].
+    pub fn new(
+        schema: &ActionSchema,
+        outputs: &[Vec<Piece>],
+        beside: Beside,
+    ) -> Result<Self, Status> {
+        let mut media = vec![];
         let mut fields = 0;
-        let mut pictures = false;
+        let mut any_media = false;
         let mut document = String::from("{");
-        for (port, pieces) in schema.outputs().iter().zip(outputs) {
+        for (index, (port, pieces)) in schema.outputs().iter().zip(outputs).enumerate() {
             let field = schema.field_of(port);
             if field == Field::Dropped {
                 continue;
@@ -43,13 +79,18 @@ impl ResultDocument {
                 let (action, port) = (schema.name(), port.name());
                 Status::of(Reason::InvalidOutput, format!("{action:?}: output {port:?} {fault}"))
             };
-            let mut writer =
-                Writer { value: &mut value, images: &mut images, declared: port.kind() };
+            let mut writer = Writer {
+                value: &mut value,
+                media: &mut media,
+                port: index,
+                declared: port.kind(),
+                beside,
+            };
             let written = match port.cardinality() {
                 Cardinality::Unary => match join(pieces)? {
                     Some(chunk) if field == Field::Whole && writer.kind(&chunk) == Kind::Text => {
                         let text = utf8(&chunk).map_err(broken)?.to_owned();
-                        return Ok(Self { text: Some(text), is_json: false, images });
+                        return Ok(Self { text: Some(text), is_json: false, media });
                     }
                     Some(chunk) => writer.write(&chunk).map_err(broken)?,
                     None => Written::Nothing,
@@ -57,7 +98,7 @@ impl ResultDocument {
                 Cardinality::Stream => writer.write_all(pieces).map_err(broken)?,
             };
             match (written, field) {
-                (Written::Picture, _) => pictures = true,
+                (Written::Beside, _) => any_media = true,
                 (Written::Value, Field::Named(name)) => {
                     if fields > 0 {
                         document.push(',');
@@ -68,62 +109,69 @@ impl ResultDocument {
                     document.push_str(&value);
                 }
                 (Written::Value, _) => {
-                    return Ok(Self { text: Some(value), is_json: true, images });
+                    return Ok(Self { text: Some(value), is_json: true, media });
                 }
                 (Written::Nothing, _) => {}
             }
         }
         document.push('}');
-        let text = (fields > 0 || !pictures).then_some(document);
-        Ok(Self { text, is_json: true, images })
+        let text = (fields > 0 || !any_media).then_some(document);
+        Ok(Self { text, is_json: true, media })
     }
 }
 
 #[derive(PartialEq)]
 enum Written {
     Value,
-    Picture,
+    Beside,
     Nothing,
 }
 
 /// Writes the chunks of one port.
 struct Writer<'a> {
     value: &'a mut String,
-    images: &'a mut Vec<Image>,
+    media: &'a mut Vec<(usize, Image)>,
+    port: usize,
     declared: Kind,
+    beside: Beside,
 }
 
 impl Writer<'_> {
     fn kind(&self, chunk: &Chunk) -> Kind {
         match Kind::of(chunk.media_type()) {
-            Kind::Bytes if self.declared == Kind::Image => Kind::Image,
+            Kind::Bytes if self.stands_beside(self.declared) => self.declared,
             kind => kind,
         }
     }
 
-    /// A stream is always an array; one of nothing but pictures is pictures.
+    fn stands_beside(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Image => true,
+            Kind::Audio => self.beside == Beside::PicturesAndSound,
+            Kind::Text | Kind::Json | Kind::Bytes => false,
+        }
+    }
+
+    /// A stream is always an array; one of nothing but media is media.
     fn write_all(&mut self, pieces: &[Piece]) -> Result<Written, String> {
         let mut count = 0;
-        let mut pictures = self.declared == Kind::Image;
+        let before = self.media.len();
+        let media_port = self.stands_beside(self.declared);
         self.value.push('[');
         for chunk in pieces.iter().filter_map(Piece::chunk).filter(|chunk| !chunk.is_null()) {
-            let before = self.value.len();
+            let start = self.value.len();
             if count > 0 {
                 self.value.push(',');
             }
             match self.write(chunk)? {
                 Written::Value => count += 1,
-                Written::Picture => {
-                    pictures = true;
-                    self.value.truncate(before);
-                }
-                Written::Nothing => self.value.truncate(before),
+                Written::Beside | Written::Nothing => self.value.truncate(start),
             }
         }
         self.value.push(']');
-        match (count, pictures) {
-            (0, true) if self.images.is_empty() => Ok(Written::Nothing),
-            (0, true) => Ok(Written::Picture),
+        match count {
+            0 if self.media.len() > before => Ok(Written::Beside),
+            0 if media_port => Ok(Written::Nothing),
             _ => Ok(Written::Value),
         }
     }
@@ -133,19 +181,21 @@ impl Writer<'_> {
             push_string(self.value, reference);
             return Ok(Written::Value);
         }
-        match self.kind(chunk) {
+        let kind = self.kind(chunk);
+        if self.stands_beside(kind) {
+            let data: Bytes = chunk.data().clone();
+            let media_type = chunk.media_type().to_owned();
+            self.media.push((self.port, Image { media_type, data }));
+            return Ok(Written::Beside);
+        }
+        match kind {
             Kind::Text => push_string(self.value, utf8(chunk)?),
             Kind::Json => {
                 let json: &RawValue = serde_json::from_slice(chunk.data())
                     .map_err(|error| format!("is not JSON: {error}"))?;
                 self.value.push_str(json.get());
             }
-            Kind::Image => {
-                let data: Bytes = chunk.data().clone();
-                self.images.push(Image { media_type: chunk.media_type().to_owned(), data });
-                return Ok(Written::Picture);
-            }
-            Kind::Audio | Kind::Bytes => {
+            Kind::Image | Kind::Audio | Kind::Bytes => {
                 self.value.push('"');
                 self.value.push_str(&base64::encode_url_safe(chunk.data()));
                 self.value.push('"');

@@ -15,7 +15,7 @@ mod round;
 
 pub use allow_list::{AllowList, PatternError};
 pub use collect::CallEvent;
-pub use document::ResultDocument;
+pub use document::{Beside, Parts, ResultDocument};
 pub use execute::execute;
 pub use limits::{DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES, Limits};
 pub use plan::{Plan, RejectedCall, Request};

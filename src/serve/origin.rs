@@ -12,6 +12,13 @@ use tower_http::cors::{AllowOrigin, CorsLayer, ExposeHeaders};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin(String);
 
+impl Origin {
+    /// The origin as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A text that is no origin.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is not a web origin; use SCHEME://HOST[:PORT], or * for all")]

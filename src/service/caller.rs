@@ -1,9 +1,6 @@
 //! What a gRPC caller sends beside the message: headers, and how long it waits.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -82,14 +79,13 @@ impl Caller {
 /// The deadline that headers say, if they do.
 fn deadline(headers: &Headers) -> Result<Option<Instant>, Status> {
     let Some(value) = headers.value(headers::DEADLINE) else { return Ok(None) };
-    let digits = std::str::from_utf8(value).ok().filter(|text| !text.starts_with('+'));
-    match digits.and_then(|text| text.parse().ok()) {
-        Some(millis) => Ok(instant_of(millis)),
-        None => Err(Status::of(
+    let deadline = std::str::from_utf8(value).ok().and_then(headers::deadline);
+    deadline.ok_or_else(|| {
+        Status::of(
             Reason::InvalidRequest,
             "x-a11-deadline is not a number of milliseconds since the Unix epoch",
-        )),
-    }
+        )
+    })
 }
 
 /// The earlier of two deadlines.
@@ -107,13 +103,6 @@ fn is_transport(key: &str) -> bool {
             key,
             "te" | "content-type" | "content-length" | "user-agent" | "host" | "accept-encoding"
         )
-}
-
-/// `None` where the clock cannot say it: no deadline at all.
-fn instant_of(unix_millis: u64) -> Option<Instant> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let left = Duration::from_millis(unix_millis).saturating_sub(now);
-    Instant::now().checked_add(left)
 }
 
 /// Reads `grpc-timeout`: at most eight digits and a unit.

@@ -1,8 +1,12 @@
 //! Call headers: names without case, values as bytes.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 /// The deadline header: decimal milliseconds since the Unix epoch.
 pub const DEADLINE: &str = "x-a11-deadline";
@@ -50,6 +54,16 @@ impl Headers {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// When the deadline in a header is up: `None` where the text is no number of
+/// milliseconds since the Unix epoch, `Some(None)` where the clock cannot say it,
+/// which is no deadline at all.
+pub fn deadline(text: &str) -> Option<Option<Instant>> {
+    let millis: u64 = text.parse().ok()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let left = Duration::from_millis(millis).saturating_sub(now);
+    Some(Instant::now().checked_add(left))
 }
 
 /// Whether a header flows into nested calls without being declared there.

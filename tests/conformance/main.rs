@@ -14,6 +14,8 @@ use tally::Tally;
 
 #[path = "../support/fixtures.rs"]
 mod fixtures;
+#[path = "../support/mcp.rs"]
+mod mcp_client;
 #[path = "../support/server.rs"]
 mod server;
 
@@ -21,6 +23,7 @@ mod allow_list;
 mod definitions;
 mod execute;
 mod interaction_json;
+mod mcp;
 mod peers;
 mod tally;
 
@@ -41,5 +44,6 @@ fn every_recorded_case_has_the_same_answer_here() {
     allow_list::run(&dir, &mut tally);
     definitions::run(&dir, &mut tally);
     execute::run(&dir, &mut tally);
+    mcp::run(&dir, &mut tally);
     tally.report();
 }

@@ -1,0 +1,157 @@
+//! The flags of MCP, and the server they make.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use clap::Args;
+use tokio::net::TcpListener;
+
+use super::{duration::duration, exit::Failure, input::Source};
+use crate::action::{Registry, handler};
+use crate::mcp::{
+    McpOptions, McpServer, McpSource, Reach, Taking,
+    declaration::Describe,
+    http::{DEFAULT_ADDRESS, HttpOptions},
+    request_headers::Accepted,
+    server_list,
+};
+use crate::runner::AllowList;
+use crate::serve::Origin;
+use crate::wire::pb;
+
+/// How actions are served over MCP.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "MCP")]
+pub(super) struct McpArgs {
+    /// Serve the actions as MCP tools over Streamable HTTP, path /mcp; port 0
+    /// takes a free one [default address: 127.0.0.1:8013]
+    #[arg(long, value_name = "HOST:PORT", num_args = 0..=1)]
+    #[arg(default_missing_value = DEFAULT_ADDRESS)]
+    pub(super) mcp: Option<String>,
+
+    /// Serve the actions as MCP tools on standard input and output, for a host
+    /// that launches this program; it ends when the host closes its input.
+    /// Nothing else is served unless --listen or --mcp is given too
+    #[arg(long)]
+    pub(super) mcp_stdio: bool,
+
+    /// Serve only actions whose whole name matches this regular expression; can
+    /// be given more than once [default: all]
+    #[arg(long, value_name = "PATTERN")]
+    mcp_allow: Vec<String>,
+
+    /// Let clients set headers whose whole name matches this regular expression,
+    /// beside those an action declares; can be given more than once.
+    /// x-a11-deadline and x-a11-allowed-llm-actions are admitted only by these
+    /// very names
+    #[arg(long, value_name = "PATTERN")]
+    mcp_accept_header: Vec<String>,
+
+    /// How long a tool call may take
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "300s")]
+    mcp_deadline: Duration,
+
+    /// Leave each action's own document off its tool
+    #[arg(long)]
+    mcp_no_describe: bool,
+
+    /// Take MCP requests for this host too, beside this machine's loopback names:
+    /// the one a proxy passes requests on for; `*` takes all. Can be given more
+    /// than once
+    #[arg(long, value_name = "HOST[:PORT]")]
+    mcp_allow_host: Vec<String>,
+
+    /// Take in the tools of this MCP server as actions, under their own names;
+    /// can be given more than once
+    #[arg(long, value_name = "URL")]
+    mcp_server: Vec<String>,
+
+    /// Take in the tools of the MCP servers in this file, which has the
+    /// `mcpServers` JSON that MCP hosts use; an entry's `prefix` goes before its
+    /// actions' names
+    #[arg(long, value_name = "FILE")]
+    mcp_servers: Option<PathBuf>,
+}
+
+impl McpArgs {
+    /// Whether anything is served over MCP.
+    pub(super) fn is_served(&self) -> bool {
+        self.mcp.is_some() || self.mcp_stdio
+    }
+
+    /// The server of a registry.
+    ///
+    /// # Errors
+    /// Where a pattern is none.
+    pub(super) fn server(&self, registry: Arc<Registry>) -> Result<McpServer, Failure> {
+        let mut options = McpOptions::new(registry);
+        if !self.mcp_allow.is_empty() {
+            options.allow = Some(AllowList::new(&self.mcp_allow)?);
+        }
+        options.accept_headers = Accepted::new(&self.mcp_accept_header)?;
+        options.deadline = self.mcp_deadline;
+        if self.mcp_no_describe {
+            options.describe = Describe::Nothing;
+        }
+        Ok(McpServer::new(options))
+    }
+
+    /// Who may reach it over HTTP.
+    pub(super) fn http(&self, origins: &[Origin]) -> HttpOptions {
+        HttpOptions {
+            allowed_hosts: self.mcp_allow_host.clone(),
+            allowed_origins: origins.iter().map(|origin| origin.as_str().to_owned()).collect(),
+            ..HttpOptions::default()
+        }
+    }
+
+    /// Takes in other servers' tools, for as long as what is returned lives.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or is no list of servers.
+    pub(super) async fn take_in(&self, registry: &Arc<Registry>) -> Result<Vec<Taking>, Failure> {
+        let mut sources = vec![];
+        if let Some(path) = &self.mcp_servers {
+            let list = Source::File(path.clone()).read().await?;
+            let list = String::from_utf8_lossy(&list);
+            sources = server_list::read(&list)
+                .map_err(|source| Failure::McpServers { path: path.clone(), source })?;
+        }
+        sources.extend(self.mcp_server.iter().map(|url| McpSource {
+            name: url.clone(),
+            prefix: String::new(),
+            reach: Reach::Url { url: url.clone(), headers: vec![] },
+        }));
+        let take = |source| Taking::begin(source, registry.clone());
+        Ok(sources.into_iter().map(take).collect())
+    }
+
+    /// The listener for HTTP, where that is asked for.
+    ///
+    /// # Errors
+    /// Where the address is taken or is none.
+    pub(super) async fn listener(&self) -> Result<Option<TcpListener>, Failure> {
+        let Some(address) = &self.mcp else { return Ok(None) };
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Some(listener)),
+            Err(source) => Err(Failure::McpListen { address: address.clone(), source }),
+        }
+    }
+}
+
+/// What `tools/list` would say of actions: one JSON text.
+///
+/// # Errors
+/// Where one of them is no action.
+pub(super) fn declarations(actions: Vec<pb::ActionSchema>) -> Result<String, Failure> {
+    let registry = Registry::new();
+    for action in actions {
+        // Only looked at: what runs it is elsewhere.
+        registry
+            .register(action.try_into(), handler(|_| async { Ok(()) }))
+            .map_err(|_| Failure::Answer("it names an action that is none"))?;
+    }
+    let tools = McpServer::new(McpOptions::new(Arc::new(registry))).declarations();
+    // Declarations are JSON through and through.
+    let tools = serde_json::to_string(&*tools).unwrap_or_default();
+    Ok(format!(r#"{{"tools":{tools}}}"#))
+}

@@ -1,0 +1,33 @@
+//! MCP in both directions: the registry as tools, on stdio and Streamable HTTP,
+//! and other servers' tools as actions.
+//!
+//! The mapping is pure: [`declaration`] (an action as a tool), [`request_headers`]
+//! (`_meta` as headers), [`result`] (outputs as a tool result). [`McpServer`]
+//! puts it behind the protocol, which is the official SDK's.
+//! The other way, [`taken_tool`] is a tool as an action, and [`taking`] keeps a
+//! server's tools in a registry.
+
+pub mod request_headers;
+pub mod declaration;
+mod cut;
+pub mod result;
+mod options;
+mod catalog;
+mod call;
+mod tools;
+mod server;
+mod sessions;
+pub mod http;
+mod refusal;
+mod lines;
+pub mod stdio;
+pub mod taken_tool;
+mod taken_result;
+mod taken_call;
+pub mod server_list;
+pub mod taking;
+
+pub use options::{DEFAULT_MAX_CALLS, McpOptions};
+pub use server::McpServer;
+pub use server_list::{McpSource, Reach};
+pub use taking::Taking;

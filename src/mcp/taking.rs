@@ -1,0 +1,285 @@
+//! Taking in: another server's tools as actions of a registry, for as long as it
+//! is wanted. The server is started again when it ends, and its list followed.
+
+use std::{collections::BTreeMap, process::Stdio, sync::Arc, time::Duration};
+
+use rmcp::{
+    ClientHandler, RoleClient,
+    handler::client::progress::ProgressDispatcher,
+    model::{
+        ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion,
+        SubscriptionFilter, Tool,
+    },
+    service::{ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RunningService},
+    transport::{
+        StreamableHttpClientTransport, TokioChildProcess,
+        streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+use thiserror::Error;
+use tokio::{
+    process::Command,
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    server_list::{McpSource, Reach},
+    taken_call::{self, Connected, Line},
+    taken_tool::TakenTool,
+};
+use crate::action::{Context, Registry, handler};
+
+/// How long a server may take to open the protocol and list its tools.
+const OPENING: Duration = Duration::from_secs(30);
+/// How long it may take to say whether it tells of changes to its list.
+const SUBSCRIBING: Duration = Duration::from_secs(5);
+/// How long after it ended a server is tried again; doubled each time, up to
+/// [`LONGEST_PAUSE`], until it has stood for [`STEADY`].
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const STEADY: Duration = Duration::from_secs(60);
+/// The most tools that are taken in from one server.
+const MAX_TOOLS: usize = 10_000;
+
+/// How a server stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is being reached.
+    Opening,
+    /// So many of its tools are actions.
+    Open(usize),
+    /// It is away, for this reason, and tried again. Its actions stay, and fail
+    /// UNAVAILABLE.
+    Away(String),
+}
+
+/// A server that is taken in; dropping it lets the server go and removes its
+/// actions.
+pub struct Taking {
+    standing: watch::Receiver<Standing>,
+    _ends: DropGuard,
+}
+
+impl Taking {
+    /// Takes in the tools of a server. Tools whose names are taken, or whose
+    /// schemas are broken, are left out and reported.
+    pub fn begin(source: McpSource, registry: Arc<Registry>) -> Self {
+        let ends = CancellationToken::new();
+        let (tell, standing) = watch::channel(Standing::Opening);
+        let intake = Intake {
+            server: source.name.as_str().into(),
+            source,
+            registry,
+            line: Line::default(),
+            taken: BTreeMap::new(),
+            tell,
+        };
+        tokio::spawn(intake.run(ends.clone()));
+        Self { standing, _ends: ends.drop_guard() }
+    }
+
+    /// How it stands, and each change of that.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.clone()
+    }
+}
+
+/// Why a server is away.
+#[derive(Debug, Error)]
+enum Fault {
+    #[error("it does not start: {0}")]
+    Start(#[from] std::io::Error),
+    #[error("it does not open the protocol: {0}")]
+    Open(String),
+    #[error("it does not list its tools: {0}")]
+    List(#[from] rmcp::ServiceError),
+    #[error("it takes longer than {} s to open", OPENING.as_secs())]
+    Slow,
+    #[error("it ended")]
+    Ended,
+}
+
+/// What is told to us by the server.
+struct Ears {
+    progress: ProgressDispatcher,
+    list: watch::Sender<u64>,
+}
+
+impl ClientHandler for Ears {
+    fn get_info(&self) -> ClientConfig {
+        let mut info = ClientConfig::default();
+        info.client_info = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        info
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.progress.handle_notification(progress).await;
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.list.send_modify(|changes| *changes += 1);
+    }
+}
+
+struct Intake {
+    server: Arc<str>,
+    source: McpSource,
+    registry: Arc<Registry>,
+    line: Line,
+    /// The actions that were made, by name, with the declaration they are of.
+    taken: BTreeMap<String, Tool>,
+    tell: watch::Sender<Standing>,
+}
+
+impl Intake {
+    async fn run(mut self, ends: CancellationToken) {
+        let mut pause = FIRST_PAUSE;
+        while !ends.is_cancelled() {
+            let begun = Instant::now();
+            let fault = match ends.run_until_cancelled(self.stand()).await {
+                Some(fault) => fault,
+                None => break,
+            };
+            *self.line.0.write() = None;
+            tracing::warn!(server = &*self.server, %fault, "an MCP server is away");
+            self.tell.send_replace(Standing::Away(fault.to_string()));
+            if begun.elapsed() >= STEADY {
+                pause = FIRST_PAUSE;
+            }
+            ends.run_until_cancelled(sleep(pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        *self.line.0.write() = None;
+        for name in self.taken.keys() {
+            self.registry.remove(name);
+        }
+    }
+
+    /// Reaches the server and follows its list until it ends.
+    async fn stand(&mut self) -> Fault {
+        let progress = ProgressDispatcher::new();
+        let (list, mut changes) = watch::channel(0);
+        let ears = Ears { progress: progress.clone(), list };
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let opened = timeout(OPENING, async {
+            let running = self.open(ears).await?;
+            // Before the list, so that no change after it is missed. Servers
+            // without subscriptions tell of changes unasked.
+            let subscription = timeout(SUBSCRIBING, running.listen(filter)).await;
+            let tools = running.list_all_tools().await?;
+            Ok::<_, Fault>((running, subscription.ok().and_then(Result::ok), tools))
+        });
+        let (running, mut subscription, tools) = match opened.await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(fault)) => return fault,
+            Err(_) => return Fault::Slow,
+        };
+        *self.line.0.write() = Some(Connected { peer: running.peer().clone(), progress });
+        self.follow(tools);
+        let closed = running.cancellation_token();
+        loop {
+            let told = async {
+                match &mut subscription {
+                    Some(subscription) => subscription.next().await.is_ok_and(|n| n.is_some()),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                open = told => if !open { subscription = None },
+                changed = changes.changed() => if changed.is_err() { return Fault::Ended },
+                () = ended(&running) => return Fault::Ended,
+            }
+            match running.list_all_tools().await {
+                Ok(tools) => self.follow(tools),
+                Err(error) => {
+                    closed.cancel();
+                    return error.into();
+                }
+            }
+        }
+    }
+
+    async fn open(&self, ears: Ears) -> Result<RunningService<RoleClient, Ears>, Fault> {
+        let auto = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: None,
+        };
+        let opened = match &self.source.reach {
+            Reach::Command { command, args, env, cwd } => {
+                let mut process = Command::new(command);
+                process.args(args).envs(env).stderr(Stdio::inherit()).kill_on_drop(true);
+                if let Some(cwd) = cwd {
+                    process.current_dir(cwd);
+                }
+                ears.serve_with_lifecycle(TokioChildProcess::new(process)?, auto).await
+            }
+            Reach::Url { url, headers } => {
+                // Another provider in the program is as good.
+                let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+                config.custom_headers = headers.iter().cloned().collect();
+                ears.serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), auto)
+                    .await
+            }
+        };
+        opened.map_err(|error| Fault::Open(error.to_string()))
+    }
+
+    /// Makes the actions those of a list: new ones are registered, gone ones
+    /// removed, changed ones replaced.
+    fn follow(&mut self, tools: Vec<Tool>) {
+        let mut wanted = BTreeMap::new();
+        for tool in tools.into_iter().take(MAX_TOOLS) {
+            match TakenTool::new(&tool, &self.source.prefix) {
+                Ok(taken) => {
+                    wanted.insert(taken.schema().name().to_string(), (tool, taken));
+                }
+                Err(error) => {
+                    tracing::warn!(server = &*self.server, tool = &*tool.name, %error, "a tool was not taken in");
+                }
+            }
+        }
+        self.taken.retain(|name, tool| {
+            let stays = wanted.get(name).is_some_and(|(now, _)| now == tool);
+            if !stays {
+                self.registry.remove(name);
+            }
+            stays
+        });
+        for (name, (tool, taken)) in wanted {
+            if self.taken.contains_key(&name) {
+                continue;
+            }
+            let schema = taken.schema().clone();
+            let (taken, server, line) = (Arc::new(taken), self.server.clone(), self.line.clone());
+            let run = handler(move |context: Context| {
+                taken_call::run(context, taken.clone(), server.clone(), line.clone())
+            });
+            match self.registry.register(Ok(schema), run) {
+                Ok(()) => {
+                    self.taken.insert(name, tool);
+                }
+                Err(error) => {
+                    tracing::warn!(server = &*self.server, %error, "a tool was not taken in");
+                }
+            }
+        }
+        self.tell.send_replace(Standing::Open(self.taken.len()));
+    }
+}
+
+/// Waits until a server has ended.
+async fn ended(running: &RunningService<RoleClient, Ears>) {
+    /// How often is looked: the SDK tells of the end only whoever gives the
+    /// connection up for it.
+    const LOOK: Duration = Duration::from_millis(250);
+    while !running.is_closed() && !running.peer().is_transport_closed() {
+        sleep(LOOK).await;
+    }
+}
