@@ -8,7 +8,9 @@ use std::{env, path::PathBuf};
 
 use tally::Tally;
 
+mod handoff;
 mod interaction_json;
+mod normalize;
 mod peers;
 mod tally;
 
@@ -25,5 +27,7 @@ fn every_recorded_case_has_the_same_answer_here() {
     let mut tally = Tally::default();
     interaction_json::run(&dir, &mut tally);
     peers::run(&dir, &mut tally);
+    normalize::run(&dir, &mut tally);
+    handoff::run(&dir, &mut tally);
     tally.report();
 }
