@@ -61,20 +61,10 @@ pub(in crate::interaction::backend) fn read_step(
             }
             let parts: Vec<Content> =
                 said.iter_mut().flat_map(|unit| std::mem::take(&mut unit.parts)).collect();
-            let is_all = said.iter().all(|unit| unit.own.is_empty());
-            match (parts.is_empty() && is_all, native()) {
-                (true, _) => {}
-                // What the step holds beside its parts stays with it.
-                (false, Some(native)) => units.push(Unit {
-                    speaker,
-                    parts,
-                    native: Some(native),
-                    own: "a step of Gemini's own".to_owned(),
-                }),
-                (false, None) => {
-                    units.extend(parts.into_iter().map(|part| Unit::of(speaker, part)));
-                    units.extend(said.into_iter().filter(|unit| !unit.own.is_empty()));
-                }
+            let own = said.into_iter().map(|unit| unit.own).find(|own| !own.is_empty());
+            if !parts.is_empty() || own.is_some() {
+                let own = own.unwrap_or_default();
+                units.push(Unit { speaker, parts, native: native(), own });
             }
         }
     }
