@@ -38,10 +38,9 @@ pub(in crate::interaction::backend) fn read_step(
     match kind {
         "function_call" => {
             let arguments = step.get("arguments");
-            let is_whole = step.id("id").is_some()
-                && step.get("name").is_some()
-                && arguments.is_some_and(|arguments| Kind::of(arguments) == Kind::Object);
+            let is_object = arguments.is_some_and(|arguments| Kind::of(arguments) == Kind::Object);
             let call = Call::new(step.id("id"), step.text("name"), arguments);
+            let is_whole = call.id.is_some() && call.is_named() && is_object;
             units.push(Unit::call(call).with(is_whole.then(native).flatten()));
         }
         "function_result" => {
@@ -49,7 +48,8 @@ pub(in crate::interaction::backend) fn read_step(
             let is_error = step.get("is_error").is_some_and(|raw| raw.get() == "true");
             let (id, name) = (step.id("call_id"), step.text("name"));
             let result = CallResult { id, name, text, is_error, images };
-            units.push(Unit::result(result).with(native()));
+            let is_whole = result.id.is_some() && step.get("result").is_some();
+            units.push(Unit::result(result).with(is_whole.then(native).flatten()));
         }
         "thought" => units.push(Unit::own(Speaker::Model, "reasoning", native())),
         _ => {
