@@ -41,6 +41,18 @@ def consume(value: Any) -> Any:
     return [consume(item) for item in value]
 
 
+def unknown(value: Any) -> Any:
+    """The first object that google-genai kept only because a newer server might
+    know it."""
+    if isinstance(value, list):
+        return next((found for item in value if (found := unknown(item))), None)
+    if isinstance(value, pydantic.BaseModel):
+        if type(value).__name__.startswith("Unknown"):
+            return value
+        return unknown([getattr(value, name) for name in type(value).model_fields])
+    return None
+
+
 def as_openai(message: Any) -> Any:
     """Codex has no SDK of its own: its items are OpenAI's, without what OpenAI
     wants of a message that the model put out."""
@@ -70,6 +82,8 @@ def main(folder: str) -> None:
             taken = consume(adapters[dialect].validate_python(messages))
         except pydantic.ValidationError as error:
             sys.exit(f"{path.stem}: {str(error)[:4000]}")
+        if (found := unknown(taken)) is not None:
+            sys.exit(f"{path.stem}: not a known type: {found}")
         if len(taken) != len(messages) or not messages:
             sys.exit(f"{path.stem}: {len(taken)} of {len(messages)} messages")
     print(f"interop: {len(files)} conversations taken")

@@ -124,7 +124,7 @@ mod tests {
         check(Some("toolu_01"), "n", "toolu_01");
         check(Some("toolu_01"), "n", "toolu_01_2");
         check(Some("toolu_01_2"), "n", "toolu_01_2_2");
-        check(Some("functions.x:0"), "n", "functions_x_0-87f49f0d");
+        check(Some("functions.x:0"), "n", "functions_x_0-eb63f972");
         check(None, "look_up", "look_up");
         check(None, "look_up", "look_up_2");
         check(None, "", "call");
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(id, expected, "{dialect:?}");
         };
         check(Dialect::Vllm, "functions.x:0");
-        check(Dialect::Claude, "functions_x_0-87f49f0d");
+        check(Dialect::Claude, "functions_x_0-eb63f972");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) fn pair(
             if unit.has_result() {
                 pairing.result(&interaction, unit, notes);
             } else {
-                pairing.said(&interaction, unit, &mut ids);
+                pairing.said(&interaction, unit, &mut ids, notes);
             }
         }
     }
@@ -71,7 +71,7 @@ impl Pairing {
         self.calls_of_interaction = 0;
     }
 
-    fn said(&mut self, interaction: &str, unit: Unit, ids: &mut CallIds) {
+    fn said(&mut self, interaction: &str, unit: Unit, ids: &mut CallIds, notes: &mut Notes) {
         let speaker = unit.speaker;
         if !self.open || self.turns.last().is_none_or(|turn| turn.speaker != speaker) {
             let interaction = interaction.to_owned();
@@ -89,9 +89,14 @@ impl Pairing {
             let key = call.id.as_deref().unwrap_or(&alias);
             self.waiting.add(at, place, key, &call.name);
             self.answered[at].push(false);
+            let name = ids.name(&call.name, is_native);
+            if name != call.name {
+                let what = format!("the name {:?}", start_of(&call.name));
+                notes.dropped(&turn.interaction, what, &format!("it is sent as {name:?}"));
+            }
             turn.answers.push(Answer {
                 id: ids.assign(call.id.as_deref(), &call.name, is_native),
-                name: ids.name(&call.name, is_native),
+                name,
                 own_id: call.id.clone(),
                 is_native,
                 result: CallResult::default(),

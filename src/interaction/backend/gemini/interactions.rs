@@ -79,7 +79,7 @@ pub(in crate::interaction::backend) fn write(turns: Vec<Turn>) -> Vec<String> {
             if let Some(Native { raw, .. }) = &native
                 && !matches!(parts[..], [Content::Call(_)])
             {
-                steps.push(raw.clone());
+                steps.push(raw);
                 continue;
             }
             for part in parts {
@@ -87,7 +87,7 @@ pub(in crate::interaction::backend) fn write(turns: Vec<Turn>) -> Vec<String> {
                     Content::Text(_) | Content::Image(_) => steps.say(speaker, &part),
                     Content::Call(call) => {
                         let Some(answer) = calls.next() else { continue };
-                        steps.push(match &native {
+                        let step = match &native {
                             Some(native) if call.id.as_ref() == Some(&answer.id) => {
                                 native.raw.clone()
                             }
@@ -97,14 +97,15 @@ pub(in crate::interaction::backend) fn write(turns: Vec<Turn>) -> Vec<String> {
                                 name: &answer.name,
                                 arguments: &call.arguments,
                             })),
-                        });
+                        };
+                        steps.push(&step);
                     }
                     Content::Result(_) => {}
                 }
             }
         }
         steps.end();
-        answers.iter().map(result).for_each(|step| steps.push(step));
+        answers.iter().map(result).for_each(|step| steps.push(&step));
         let (note, images) = after_results(answers);
         let note = note.map(Content::Text).into_iter();
         for part in note.chain(images.into_iter().map(Content::Image)) {
@@ -133,7 +134,7 @@ impl Steps {
         self.content.push(content(part));
     }
 
-    fn push(&mut self, step: Box<RawValue>) {
+    fn push(&mut self, step: &RawValue) {
         self.end();
         self.written.push(step.get().to_owned());
     }
