@@ -22,8 +22,10 @@ mod server;
 mod allow_list;
 mod definitions;
 mod execute;
+mod handoff;
 mod interaction_json;
 mod mcp;
+mod normalize;
 mod peers;
 mod tally;
 
@@ -45,5 +47,7 @@ fn every_recorded_case_has_the_same_answer_here() {
     definitions::run(&dir, &mut tally);
     execute::run(&dir, &mut tally);
     mcp::run(&dir, &mut tally);
+    normalize::run(&dir, &mut tally);
+    handoff::run(&dir, &mut tally);
     tally.report();
 }
