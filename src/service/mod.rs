@@ -4,7 +4,10 @@
 mod action_api;
 mod actions;
 mod caller;
+mod interaction_api;
 mod one_call;
+mod records;
 mod round;
 
 pub use action_api::{ActionApi, Config};
+pub use interaction_api::InteractionApi;

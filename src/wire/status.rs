@@ -96,7 +96,12 @@ fn code_of(reason: Reason) -> Code {
         Reason::Trimmed => Code::OutOfRange,
         Reason::UnknownSession | Reason::ShuttingDown => Code::Unavailable,
         Reason::UnsupportedPeer | Reason::Unsupported => Code::Unimplemented,
-        Reason::NameTaken => Code::AlreadyExists,
+        Reason::NameTaken | Reason::InteractionConflict => Code::AlreadyExists,
+        Reason::UnknownConversation | Reason::UnknownInteraction => Code::NotFound,
+        Reason::MissingPrevious => Code::FailedPrecondition,
+        Reason::StoreUnavailable => Code::Unavailable,
+        Reason::RecordBroken => Code::DataLoss,
+        Reason::OutcomeUnknown | Reason::LeaseLost => Code::Aborted,
     }
 }
 
