@@ -115,7 +115,8 @@ impl ActionService for ActionApi {
         request: Request<pb::ExecuteActionsFromInteractionRequest>,
     ) -> Result<Response<pb::ExecuteActionsFromInteractionResponse>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
-        let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())?;
+        let work =
+            round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())?;
         Ok(Response::new(round::run(&self.scope(), work).await?))
     }
 

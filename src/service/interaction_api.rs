@@ -46,8 +46,7 @@ impl InteractionService for InteractionApi {
         let pb::AppendInteractionRequest { conversation, body } = request.into_inner();
         let conversation = name(conversation)?;
         let record = records::read(body)?;
-        let appended =
-            self.store()?.append(&conversation, record).await.map_err(Status::from)?;
+        let appended = self.store()?.append(&conversation, record).await.map_err(Status::from)?;
         Ok(Response::new(pb::AppendInteractionResponse {
             position: appended.position,
             appended_at: Some(records::timestamp(appended.at_millis)),

@@ -142,9 +142,9 @@ pub struct Fork {
     pub id: String,
     /// Its position.
     pub position: u64,
-    /// Those that follow it, in order; the first [`MOST_FOLLOWERS`].
+    /// Those that follow it, in order; the first 1,000.
     pub next_ids: Vec<String>,
 }
 
 /// How many followers of one interaction are listed.
-pub const MOST_FOLLOWERS: usize = 1000;
+pub(super) const MOST_FOLLOWERS: usize = 1000;

@@ -10,12 +10,12 @@ use futures::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Store,
     super::{
         document::{self, Document, Form, read_document},
         error::InteractionError,
         portable,
     },
+    Store,
     conversations::{After, Existed},
     error::{RecordError, StoreError},
     name::ConversationName,
@@ -86,12 +86,11 @@ pub fn read(line: Bytes) -> Result<Record, RecordError> {
             }
         },
         Some(Beside { media_type, data: Some(data), .. }) => {
-            let bytes = BASE64_STANDARD.decode(data).map_err(|error| {
-                InteractionError::Malformed {
+            let bytes =
+                BASE64_STANDARD.decode(data).map_err(|error| InteractionError::Malformed {
                     field: format!("{FIELD}.data"),
                     message: error.to_string(),
-                }
-            })?;
+                })?;
             Record::from_bytes(bytes.into(), &media_type)
         }
         Some(Beside { media_type, data: None, .. }) => {

@@ -6,7 +6,7 @@ use std::fmt;
 use super::error::RecordError;
 
 /// The longest name or id, in characters.
-pub const MAX_LEN: usize = 255;
+pub(super) const MAX_LEN: usize = 255;
 
 /// A conversation's name: 1–255 characters, no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

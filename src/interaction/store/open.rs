@@ -34,9 +34,7 @@ pub enum OpenError {
 /// Where it cannot be opened, or was written by a newer program.
 pub async fn open(place: &str) -> Result<Arc<dyn Store>, OpenError> {
     match place.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => {
-            Ok(Arc::new(PostgresStore::connect(place).await?))
-        }
+        Some(("postgres" | "postgresql", _)) => Ok(Arc::new(PostgresStore::connect(place).await?)),
         Some(("sqlite" | "file", path)) => Ok(Arc::new(SqliteStore::open(path).await?)),
         Some(_) => Err(OpenError::UnknownEngine(place.to_owned())),
         None => Ok(Arc::new(SqliteStore::open(PathBuf::from(place)).await?)),

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use futures::Stream;
 use tokio::time::timeout;
 
-use super::{Store, conversations::After, error::StoreError, name::ConversationName, record::Stored};
+use super::{
+    Store, conversations::After, error::StoreError, name::ConversationName, record::Stored,
+};
 
 /// How often a conversation is looked at for what other processes appended. What
 /// this process appends is seen at once.

@@ -92,9 +92,7 @@ impl Journal for Held {
             None => Ok(None),
             Some(Some(outcome)) => match stored::read_call(outcome.clone()) {
                 Some(collected) => Ok(Some(collected)),
-                None => {
-                    Err(self.fail(StoreError::BrokenRound(self.round.key.turn.to_string())))
-                }
+                None => Err(self.fail(StoreError::BrokenRound(self.round.key.turn.to_string()))),
             },
             Some(None) if schema.is_some_and(ActionSchema::is_idempotent) => Ok(None),
             Some(None) => {

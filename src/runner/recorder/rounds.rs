@@ -17,8 +17,8 @@ use tokio_util::{
 };
 use uuid::Uuid;
 
-use super::{held::Held, stored};
 use super::super::{collect::CallEvent, execute::execute_recorded, plan::Plan, round::Round};
+use super::{held::Held, stored};
 use crate::action::Scope;
 use crate::interaction::store::{
     ConversationName, HeldRound, Opened, Record, RecordError, RecordId, RoundKey, Store, StoreError,

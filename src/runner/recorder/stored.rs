@@ -67,7 +67,8 @@ const DIALECTS: [(Dialect, &str); 10] = [
 pub(super) fn write_call(collected: &Collected) -> Bytes {
     let Collected { status, log, fragments, document } = collected;
     let document = document.clone().map(|ResultDocument { text, is_json, images }| {
-        let images = images.into_iter().map(|Image { media_type, data }| Chunk::new(media_type, data));
+        let images =
+            images.into_iter().map(|Image { media_type, data }| Chunk::new(media_type, data));
         StoredDocument { text, is_json, images: images.collect() }
     });
     StoredCall {

@@ -79,8 +79,7 @@ impl Conversations for PostgresStore {
         record: Record,
     ) -> Result<Appended, StoreError> {
         let name = conversation.as_str();
-        let appended =
-            transaction!(self, |tx| statements::append(tx, name, &record).await)?;
+        let appended = transaction!(self, |tx| statements::append(tx, name, &record).await)?;
         self.ticks.tick(name);
         Ok(appended)
     }
@@ -134,8 +133,7 @@ impl Conversations for PostgresStore {
     }
 
     async fn delete(&self, conversation: &ConversationName) -> Result<u64, StoreError> {
-        let deleted =
-            transaction!(self, |tx| statements::delete(tx, conversation.as_str()).await)?;
+        let deleted = transaction!(self, |tx| statements::delete(tx, conversation.as_str()).await)?;
         self.ticks.tick(conversation.as_str());
         Ok(deleted)
     }
@@ -155,8 +153,7 @@ impl Rounds for PostgresStore {
         lease: Duration,
     ) -> Result<Opened, StoreError> {
         let name = conversation.as_str();
-        let opened =
-            transaction!(self, |tx| journal::open(tx, name, &turn, owner, lease).await)?;
+        let opened = transaction!(self, |tx| journal::open(tx, name, &turn, owner, lease).await)?;
         // Only where it may have appended: whoever waits for the round asks again
         // at each tick.
         if matches!(opened, Opened::Held(_)) {

@@ -111,7 +111,7 @@ pub(super) async fn list(
                  FROM (SELECT * FROM a11_interaction \
                        WHERE conversation = $1 AND position > $2 \
                        ORDER BY position LIMIT $3) AS page) AS counted \
-               WHERE position = $2 + 1 OR before < $4 ORDER BY position";
+               WHERE position - 1 = $2 OR before < $4 ORDER BY position";
     let After { position, count, bytes } = after;
     let values = [position, count as u64, bytes as u64].map(rules::column);
     let rows = tx.all(sql, &[&key, &values[0], &values[1], &values[2]]).await?;
@@ -127,10 +127,7 @@ fn conversation_row(row: &Row) -> Result<Conversation, StoreError> {
     })
 }
 
-pub(super) async fn conversation(
-    tx: &mut Tx<'_>,
-    name: &str,
-) -> Result<Conversation, StoreError> {
+pub(super) async fn conversation(tx: &mut Tx<'_>, name: &str) -> Result<Conversation, StoreError> {
     let sql = "SELECT name, length, created_at, updated_at FROM a11_conversation WHERE name = $1";
     match tx.one(sql, &[&name]).await? {
         Some(row) => conversation_row(&row),

@@ -93,12 +93,16 @@ impl Conversations for SqliteStore {
         after: After,
     ) -> Result<Vec<Stored>, StoreError> {
         let name = conversation.clone();
-        self.readers.read(move |connection| statements::list(connection, name.as_str(), after)).await
+        self.readers
+            .read(move |connection| statements::list(connection, name.as_str(), after))
+            .await
     }
 
     async fn conversation(&self, name: &ConversationName) -> Result<Conversation, StoreError> {
         let name = name.clone();
-        self.readers.read(move |connection| statements::conversation(connection, name.as_str())).await
+        self.readers
+            .read(move |connection| statements::conversation(connection, name.as_str()))
+            .await
     }
 
     async fn conversations(

@@ -67,12 +67,10 @@ pub(super) fn append(
 ) -> Result<Appended, StoreError> {
     let now = now_millis();
     let id = record.id.as_str();
-    let found = one(
-        connection,
-        "SELECT key, length FROM conversation WHERE name = ?1",
-        &[&name],
-        |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
-    )?;
+    let found =
+        one(connection, "SELECT key, length FROM conversation WHERE name = ?1", &[&name], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        })?;
     if let Some((key, _)) = found
         && let Some(there) = find(connection, key, id)?
     {
@@ -138,7 +136,8 @@ pub(super) fn list(
     after: After,
 ) -> Result<Vec<Stored>, StoreError> {
     let key = key(connection, name)?;
-    let sql = format!("{STORED} WHERE conversation = ?1 AND position > ?2 ORDER BY position LIMIT ?3");
+    let sql =
+        format!("{STORED} WHERE conversation = ?1 AND position > ?2 ORDER BY position LIMIT ?3");
     let After { position, count, bytes } = after;
     let mut left = Some(bytes);
     let fits = |record: &Stored| match left {
@@ -162,7 +161,10 @@ fn conversation_row(row: &Row<'_>) -> rusqlite::Result<Conversation> {
     })
 }
 
-pub(super) fn conversation(connection: &Connection, name: &str) -> Result<Conversation, StoreError> {
+pub(super) fn conversation(
+    connection: &Connection,
+    name: &str,
+) -> Result<Conversation, StoreError> {
     one(connection, &format!("{CONVERSATION} WHERE name = ?1"), &[&name], conversation_row)?
         .ok_or_else(|| StoreError::UnknownConversation(name.to_owned()))
 }

@@ -67,9 +67,8 @@ fn alone<T>(
     connection: &Connection,
     change: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    let execute = |sql: &str| {
-        connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]))
-    };
+    let execute =
+        |sql: &str| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
     execute("SAVEPOINT change").map_err(StoreError::unavailable)?;
     let made = change(connection);
     if made.is_err() {
