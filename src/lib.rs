@@ -13,4 +13,13 @@ pub mod node;
 pub mod action;
 pub mod interaction;
 pub mod runner;
+pub mod builtin;
+pub mod client;
 pub mod service;
+pub mod serve;
+pub mod cli;
+
+/// The examples of the README, kept true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -9,6 +9,8 @@ pub mod schema;
 pub mod document;
 pub mod definition;
 pub mod log;
+mod input_error;
+mod fit;
 pub mod inputs;
 pub mod scope;
 mod run;
@@ -18,7 +20,8 @@ pub mod registry;
 pub mod typed;
 
 pub use context::{Context, Output};
-pub use inputs::{InputError, Inputs};
+pub use input_error::InputError;
+pub use inputs::Inputs;
 pub use nested::NestedCall;
 pub use port::{Port, PortError};
 pub use registry::{Entry, Handler, RegisterError, Registry, handler};

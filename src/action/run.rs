@@ -12,7 +12,7 @@ use std::{
 use futures::FutureExt as _;
 use tokio::{
     task::JoinHandle,
-    time::{Sleep, sleep_until, timeout},
+    time::{Sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -22,11 +22,11 @@ use super::{
     log::Log,
     registry::Handler,
     schema::ActionSchema,
-    scope::{ABANDON_AFTER, Call, Handlers, Lease, Scope, Slot, arriving_headers},
+    scope::{Call, Handlers, Lease, Scope, Slot, arriving_headers},
 };
 use crate::node::{DEFAULT_CAPACITY, Node, Piece, Reader, WhenUnread, Writer};
 use crate::wire::pb::LogEntry;
-use crate::wire::{Reason, Status};
+use crate::wire::{Name, Reason, Status};
 
 /// Something that happened in a run.
 #[derive(Debug)]
@@ -116,8 +116,7 @@ impl Run {
         &self.schema
     }
 
-    /// What happens next; `None` after [`Event::Finished`]. The deadline is kept
-    /// only while somebody waits here.
+    /// What happens next; `None` after [`Event::Finished`].
     ///
     /// Cancel safe.
     pub async fn next_event(&mut self) -> Option<Event> {
@@ -153,9 +152,9 @@ impl Run {
     }
 
     /// Ends the run with a status, at once. Nothing that the handler does later
-    /// has an effect on it.
+    /// has an effect on it. A run that has failed keeps its first status.
     pub fn stop(&mut self, status: Status) {
-        if self.status.is_some() {
+        if self.finished || self.status.as_ref().is_some_and(|status| !status.is_ok()) {
             return;
         }
         self.cancelled.cancel();
@@ -189,10 +188,7 @@ impl Run {
                 Poll::Ready(Err(status)) => {
                     self.readers[index] = None;
                     // An output that broke by itself fails the action.
-                    if self.status.as_ref().is_none_or(Status::is_ok) {
-                        self.stop(status.clone());
-                        self.status = Some(status);
-                    }
+                    self.stop(status);
                 }
                 Poll::Pending => {}
             }
@@ -224,8 +220,7 @@ impl Run {
         } else if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(cx).is_ready()
         {
-            let name = self.schema.name();
-            self.stop(Status::of(Reason::Deadline, format!("{name:?} did not end in time")));
+            self.stop(out_of_time(self.schema.name()));
         }
     }
 }
@@ -244,11 +239,24 @@ async fn run_handler(
     outputs: Vec<Node>,
     handlers: Arc<Handlers>,
 ) -> Status {
-    slot.take().await;
-    let _running = Running::begin(handlers);
     let name = context.action().clone();
-    let run = AssertUnwindSafe(async move { handler.run(context).await });
-    let status = match run.catch_unwind().await {
+    let deadline = context.deadline();
+    let run = async move {
+        slot.take().await;
+        let _running = Running::begin(handlers);
+        handler.run(context).await
+    };
+    // Kept here too, and not only by whoever follows the run: a follower that is
+    // held up by a slow reader must not lend the handler time.
+    let run = async {
+        match deadline {
+            Some(deadline) => {
+                timeout_at(deadline, run).await.unwrap_or_else(|_| Err(out_of_time(&name)))
+            }
+            None => run.await,
+        }
+    };
+    let status = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(Ok(())) => Status::ok(),
         // A handler cannot fail with success.
         Ok(Err(status)) if status.is_ok() => Status::ok(),
@@ -267,6 +275,10 @@ async fn run_handler(
         if status.is_ok() { node.close() } else { node.fail(status.clone()) }
     }
     status
+}
+
+fn out_of_time(action: &Name) -> Status {
+    Status::of(Reason::Deadline, format!("{action:?} did not end in time"))
 }
 
 /// Counts a handler for as long as it runs, however it ends.
@@ -300,7 +312,7 @@ fn report_if_abandoned(
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let (schema, id, handlers) = (schema.clone(), id.to_owned(), handlers.clone());
     runtime.spawn(async move {
-        if timeout(ABANDON_AFTER, task).await.is_err() {
+        if timeout(handlers.abandon_after, task).await.is_err() {
             handlers.abandoned.fetch_add(1, Ordering::AcqRel);
             tracing::warn!(
                 action = %schema.name(),

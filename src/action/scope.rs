@@ -46,19 +46,32 @@ pub(super) struct Root {
 }
 
 /// How many handlers there are in a program. Shared by all roots.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Handlers {
     pub(super) running: AtomicUsize,
     pub(super) abandoned: AtomicUsize,
+    pub(super) abandon_after: Duration,
+}
+
+impl Default for Handlers {
+    fn default() -> Self {
+        Self::abandoned_after(ABANDON_AFTER)
+    }
 }
 
 impl Handlers {
+    /// Handlers that are given up when they go on for so long after their call
+    /// is over; [`ABANDON_AFTER`] by default.
+    pub fn abandoned_after(abandon_after: Duration) -> Self {
+        Self { running: AtomicUsize::new(0), abandoned: AtomicUsize::new(0), abandon_after }
+    }
+
     /// Handlers that have begun and not ended.
     pub fn running(&self) -> usize {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Handlers that went on [`ABANDON_AFTER`] their call was over.
+    /// Handlers that went on for too long after their call was over.
     pub fn abandoned(&self) -> usize {
         self.abandoned.load(Ordering::Acquire)
     }

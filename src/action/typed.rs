@@ -263,7 +263,9 @@ fn fields_of<T: JsonSchema>() -> Fields {
     let ports = properties.into_iter().map(|(name, property)| {
         let is_required = required.iter().any(|required| *required == name);
         let port = port(&name, property, definitions.as_ref());
-        if is_required { port.required() } else { port }
+        // A stream that is not given is a stream of nothing.
+        let may_be_absent = !is_required || port.cardinality() == Cardinality::Stream;
+        if may_be_absent { port } else { port.required() }
     });
     Fields::Named(ports.collect())
 }

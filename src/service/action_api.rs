@@ -5,7 +5,7 @@ use std::{pin::Pin, sync::Arc};
 use futures::Stream;
 use tonic::{Request, Response, Streaming};
 
-use super::{actions, caller::Caller, one_call, round};
+use super::{actions, caller::Caller, one_call, round, start};
 use crate::action::{Handlers, Registry, Scope, scope::DEFAULT_CONCURRENT_CALLS};
 use crate::runner::Recorder;
 use crate::wire::pb::{self, action_service_server::ActionService};
@@ -82,7 +82,7 @@ impl ActionService for ActionApi {
         request: Request<pb::RunActionRequest>,
     ) -> Result<Response<pb::RunActionResponse>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
-        let run = one_call::start(&self.scope(), caller, request.into_inner().into())?;
+        let run = start::start(&self.scope(), caller, request.into_inner().into())?;
         Ok(Response::new(one_call::run_to_end(run).await?))
     }
 
@@ -93,7 +93,7 @@ impl ActionService for ActionApi {
         request: Request<pb::StreamActionRequest>,
     ) -> Result<Response<Self::StreamActionStream>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
-        let run = one_call::start(&self.scope(), caller, request.into_inner().into())?;
+        let run = start::start(&self.scope(), caller, request.into_inner().into())?;
         Ok(Response::new(Box::pin(one_call::events(run))))
     }
 

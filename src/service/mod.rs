@@ -5,6 +5,8 @@ mod action_api;
 mod actions;
 mod caller;
 mod interaction_api;
+mod struct_json;
+mod start;
 mod one_call;
 mod records;
 mod round;

@@ -5,7 +5,10 @@ use bytes::Bytes;
 use futures::Stream;
 use tokio::sync::mpsc;
 
-use super::caller::{Caller, earliest};
+use super::{
+    caller::Caller,
+    start::{duration, invalid},
+};
 use crate::action::{Registry, Scope};
 use crate::interaction::{
     backend::Dialect,
@@ -80,7 +83,7 @@ pub(super) fn plan(
     };
     let call_timeout = match call_timeout {
         None => DEFAULT_CALL_TIMEOUT,
-        Some(timeout) => super::one_call::duration("call_timeout", timeout)?,
+        Some(timeout) => duration("call_timeout", timeout)?,
     };
     let backend = Backend::try_from(backend)
         .map_err(|_| invalid(format!("backend: {backend} is no backend that is known here")))?;
@@ -94,7 +97,7 @@ pub(super) fn plan(
         allow_list,
         limits: Limits {
             call_timeout,
-            deadline: earliest(caller.end_of_work(), None),
+            deadline: caller.end_of_work(),
             max_output_bytes: max_output_bytes.map_or(DEFAULT_MAX_OUTPUT_BYTES, |n| n as usize),
             max_media_bytes: max_media_bytes.map_or(DEFAULT_MAX_MEDIA_BYTES, |n| n as usize),
         },
@@ -104,10 +107,6 @@ pub(super) fn plan(
         headers,
     };
     Ok(Work { plan: Plan::new(registry, request)?, recorded })
-}
-
-fn invalid(message: impl Into<String>) -> Status {
-    Status::of(Reason::InvalidRequest, message)
 }
 
 /// A turn as it was given.

@@ -1,0 +1,314 @@
+//! The config file: command actions, and what of the built-in actions is on.
+//!
+//! ```toml
+//! [actions.disk_usage]
+//! description = "How full a directory's file system is."
+//! command = ["df", "-h", "--", "{path}"]
+//! inputs.path = { description = "The directory.", required = true }
+//!
+//! [builtin]
+//! http_fetch = { allow_private = ["localhost:8080"], timeout = "10s" }
+//! shell_execute = true
+//! ```
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::Deserialize;
+use thiserror::Error;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    command::{Command, CommandError},
+    declaration::{ByteLimit, Declaration, TimeLimit},
+    http_fetch::FetchOptions,
+    permit::Permits,
+};
+use crate::action::RegisterError;
+
+/// What a config file says. The default is what holds without one: no commands,
+/// `http_fetch` on, `shell_execute` off.
+#[derive(Debug)]
+pub struct Config {
+    /// The command actions that are valid.
+    pub commands: Vec<Arc<Command>>,
+    /// Those that are not.
+    pub refused: Vec<Refused>,
+    /// How `http_fetch` works; `None` where it is off.
+    pub http_fetch: Option<FetchOptions>,
+    /// Whether models may run what they like.
+    pub shell_execute: ShellExecute,
+}
+
+/// Whether `shell_execute` is there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ShellExecute {
+    /// It is.
+    On,
+    /// It is not.
+    #[default]
+    Off,
+}
+
+/// An action that was left out, and why. The others are there.
+#[derive(Debug, Error)]
+#[error("action {action:?}: {fault}")]
+pub struct Refused {
+    /// Its name.
+    pub action: String,
+    /// What is wrong with it.
+    #[source]
+    pub fault: Fault,
+}
+
+/// What is wrong with one action.
+#[derive(Debug, Error)]
+pub enum Fault {
+    /// A key that is unknown, or has a value that it cannot have.
+    #[error("{0}")]
+    Key(KeyError),
+    /// What it says together cannot be.
+    #[error("{at}: {error}")]
+    Command {
+        /// Where it begins.
+        at: Place,
+        /// What is wrong.
+        error: CommandError,
+    },
+    /// It cannot be registered beside the others.
+    #[error("{0}")]
+    Register(#[from] RegisterError),
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
+}
+
+/// A key of the file that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{at}: {key}{message}")]
+pub struct KeyError {
+    /// Where.
+    pub at: Place,
+    /// The key, with `: ` after it; empty where the line has none.
+    pub key: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Why a config file was refused as a whole.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("config {path:?} cannot be read: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is not TOML, or has a section or a setting that is not known.
+    #[error("config {0}")]
+    Key(#[from] KeyError),
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            commands: vec![],
+            refused: vec![],
+            http_fetch: Some(FetchOptions::default()),
+            shell_execute: ShellExecute::Off,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a config file. An action that is broken is among
+    /// [`refused`](Self::refused) and hides no other.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, is not TOML, or has a section or a setting
+    /// of `[builtin]` that does not exist: with file, line and key.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let read = |error| ConfigError::Read { path: path.to_owned(), error };
+        let text = std::fs::read_to_string(path).map_err(read)?;
+        let directory = std::path::absolute(path).map_err(read)?;
+        let directory = directory.parent().unwrap_or(Path::new("/"));
+        Ok(Self::parse(&text, path, directory)?)
+    }
+
+    /// The same with the text at hand. Errors name `file`; paths in it are
+    /// relative to `directory`, which must be absolute.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn parse(text: &str, file: &Path, directory: &Path) -> Result<Self, KeyError> {
+        let source = Source { text, file };
+        let sections = DeTable::parse(text).map_err(|error| source.error(&error))?.into_inner();
+        let mut config = Self::default();
+        for (name, section) in sections {
+            match name.get_ref().as_ref() {
+                "actions" => config.take_actions(&source, section, directory)?,
+                "builtin" => config.take_builtin(&source, section)?,
+                other => {
+                    let known = "the sections are `actions` and `builtin`";
+                    let message = format!("there is no section `{other}`; {known}");
+                    return Err(source.fault(name.span().start, message));
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    fn take_actions(
+        &mut self,
+        source: &Source<'_>,
+        section: Spanned<DeValue<'_>>,
+        directory: &Path,
+    ) -> Result<(), KeyError> {
+        let start = section.span().start;
+        let DeValue::Table(actions) = section.into_inner() else {
+            return Err(source.fault(start, "`actions` is a table of actions".to_owned()));
+        };
+        for (name, action) in actions {
+            let at = source.place(name.span().start);
+            let name = name.into_inner().into_owned();
+            let declaration = Declaration::deserialize(toml::de::ValueDeserializer::from(action));
+            let command = match declaration {
+                Ok(declaration) => Command::new(&name, declaration, directory)
+                    .map_err(|error| Fault::Command { at, error }),
+                Err(error) => Err(Fault::Key(source.error(&error))),
+            };
+            match command {
+                Ok(command) => self.commands.push(Arc::new(command)),
+                Err(fault) => self.refused.push(Refused { action: name, fault }),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_builtin(
+        &mut self,
+        source: &Source<'_>,
+        section: Spanned<DeValue<'_>>,
+    ) -> Result<(), KeyError> {
+        let builtin = Builtin::deserialize(toml::de::ValueDeserializer::from(section))
+            .map_err(|error| source.error(&error))?;
+        self.shell_execute =
+            if builtin.shell_execute { ShellExecute::On } else { ShellExecute::Off };
+        match builtin.http_fetch {
+            None | Some(HttpFetch::Switch(true)) => {}
+            Some(HttpFetch::Switch(false)) => self.http_fetch = None,
+            Some(HttpFetch::Options(options)) => {
+                let fetch = self.http_fetch.get_or_insert_default();
+                fetch.permits = options.allow_private;
+                if let Some(ByteLimit(bytes)) = options.max_bytes {
+                    fetch.max_bytes = bytes;
+                }
+                if let Some(TimeLimit(time)) = options.timeout {
+                    fetch.timeout = time;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `[builtin]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Builtin {
+    http_fetch: Option<HttpFetch>,
+    #[serde(default)]
+    shell_execute: bool,
+}
+
+#[derive(Debug)]
+enum HttpFetch {
+    Switch(bool),
+    Options(HttpFetchOptions),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HttpFetchOptions {
+    /// What may be reached though it is not public: CIDRs, addresses, hosts, each
+    /// of the latter two also with a port.
+    #[serde(default)]
+    allow_private: Permits,
+    max_bytes: Option<ByteLimit>,
+    timeout: Option<TimeLimit>,
+}
+
+// By hand, since an untagged enum would hide which key is wrong.
+impl<'de> Deserialize<'de> for HttpFetch {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = HttpFetch;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true, false, or a table of options")
+            }
+
+            fn visit_bool<E>(self, on: bool) -> Result<HttpFetch, E> {
+                Ok(HttpFetch::Switch(on))
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> Result<HttpFetch, A::Error> {
+                let map = serde::de::value::MapAccessDeserializer::new(map);
+                HttpFetchOptions::deserialize(map).map(HttpFetch::Options)
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
+}
+
+/// The text that spans point into.
+struct Source<'a> {
+    text: &'a str,
+    file: &'a Path,
+}
+
+impl Source<'_> {
+    fn place(&self, offset: usize) -> Place {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Place { file: self.file.to_owned(), line }
+    }
+
+    fn error(&self, error: &toml::de::Error) -> KeyError {
+        let start = error.span().map_or(0, |span| span.start);
+        self.fault(start, error.message().trim().to_owned())
+    }
+
+    /// The key stands before the `=` of its line; what is after it may be secret.
+    fn fault(&self, offset: usize, message: String) -> KeyError {
+        let at = self.place(offset);
+        let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
+        let key = line.split_once('=').map(|(key, _)| key.trim());
+        let key = key.filter(|key| key.len() <= 64 && !message.contains(&format!("`{key}`")));
+        KeyError { at, key: key.map_or(String::new(), |key| format!("{key}: ")), message }
+    }
+}

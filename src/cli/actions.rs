@@ -1,0 +1,226 @@
+//! `actions`: which actions there are.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    exit::{Failure, Outcome},
+    json,
+    output::Output,
+    report::clean,
+    target::Target,
+};
+use crate::action::document::FORMAT;
+use crate::wire::{chunk::Kind, pb};
+
+/// List the actions there are: what each takes, gives and does
+///
+/// Inputs in brackets are optional, a name that ends in `…` is a stream of values.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  a11-grpc actions --config actions.toml
+  a11-grpc actions --server 127.0.0.1:50051 'order_.*'
+  a11-grpc actions --long word_count
+  a11-grpc actions --json | jq '.actions[].name'")]
+pub(super) struct Actions {
+    /// Only actions whose whole name matches one of these regular expressions
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<String>,
+
+    #[command(flatten)]
+    target: Target,
+
+    /// Also those that nothing here runs, and inputs that only the runtime fills
+    #[arg(long)]
+    all: bool,
+
+    /// Every port on its own line, with type and description
+    #[arg(long, short, conflicts_with = "json")]
+    long: bool,
+
+    /// Print the `a11.actions/v1` document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Actions {
+    pub(super) async fn run(self) -> Result<Outcome, Failure> {
+        let mut client = self.target.client().await?;
+        let mut actions = Vec::new();
+        let mut documents = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = pb::ListActionsRequest {
+                patterns: self.patterns.clone(),
+                runnable_only: !self.all,
+                all_ports: self.all,
+                include_document: self.json,
+                page_size: 0,
+                page_token,
+            };
+            let page = client.list_actions(request).await?.into_inner();
+            actions.extend(page.actions);
+            documents.push(page.document);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        let mut output = Output::stdout();
+        if self.json {
+            output.line(&json::pretty(&one_document(&documents)?))?;
+        } else if self.long {
+            for action in &actions {
+                output.line(&described(action))?;
+            }
+        } else {
+            for line in table(&actions) {
+                output.line(&line)?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+/// The pages' documents as one.
+fn one_document(pages: &[String]) -> Result<String, Failure> {
+    #[derive(Deserialize)]
+    struct Page<'a> {
+        #[serde(borrow)]
+        actions: Vec<&'a RawValue>,
+    }
+    let mut actions = Vec::new();
+    for page in pages {
+        let page: Page<'_> = serde_json::from_str(page)
+            .map_err(|_| Failure::Answer("its document is not an a11.actions/v1 document"))?;
+        actions.extend(page.actions.into_iter().map(RawValue::get));
+    }
+    Ok(format!(r#"{{"actions":[{}],"format":"{FORMAT}"}}"#, actions.join(",")))
+}
+
+/// Lines of a table: name, ports, and the description's first line.
+fn table(actions: &[pb::ActionSchema]) -> Vec<String> {
+    let mut rows = vec![["NAME".to_owned(), "PORTS".to_owned(), "DESCRIPTION".to_owned()]];
+    rows.extend(actions.iter().map(|action| {
+        let mut description = first_line(&action.description).to_owned();
+        if !action.runnable {
+            description = format!("(not run here) {description}");
+        }
+        [action.name.clone(), signature(action), description].map(|cell| clean(&cell))
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let (name, ports) = (width(0).unwrap_or(0), width(1).unwrap_or(0).min(MAX_PORTS_WIDTH));
+    rows.iter()
+        .map(|[a, b, c]| format!("{a:name$}  {b:ports$}  {c}").trim_end().to_owned())
+        .collect()
+}
+
+/// Past this many columns a row's ports push its description aside alone.
+const MAX_PORTS_WIDTH: usize = 48;
+
+fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or_default()
+}
+
+/// `text [limit] → words…`.
+fn signature(action: &pb::ActionSchema) -> String {
+    let port = |port: &pb::PortSchema| {
+        let stream = if port.unary { "" } else { "…" };
+        format!("{}{stream}", port.name)
+    };
+    let inputs = action.inputs.iter().map(|input| match input.required {
+        true => port(input),
+        false => format!("[{}]", port(input)),
+    });
+    let inputs: Vec<String> = inputs.collect();
+    let outputs: Vec<String> = action.outputs.iter().map(port).collect();
+    match (inputs.is_empty(), outputs.is_empty()) {
+        (_, true) => inputs.join(" "),
+        (true, false) => format!("→ {}", outputs.join(" ")),
+        (false, false) => format!("{} → {}", inputs.join(" "), outputs.join(" ")),
+    }
+}
+
+/// An action in full.
+fn described(action: &pb::ActionSchema) -> String {
+    let mut text = clean(&action.name);
+    if !action.runnable {
+        text.push_str(" (not run here)");
+    }
+    for line in action.description.trim().lines() {
+        let _ = write!(text, "\n  {}", clean(line));
+    }
+    let ports = [("takes", &action.inputs), ("gives", &action.outputs)];
+    for (verb, ports) in ports {
+        for port in ports {
+            let _ = write!(text, "\n  {verb} {}", clean(&port_line(port)));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn port_line(port: &pb::PortSchema) -> String {
+    let kind = match Kind::of(&port.media_type) {
+        Kind::Text => "text",
+        Kind::Json => "json",
+        Kind::Image | Kind::Audio | Kind::Bytes => &port.media_type,
+    };
+    let mut traits = vec![kind];
+    if !port.unary {
+        traits.push("stream");
+    }
+    if port.required {
+        traits.push("required");
+    }
+    if port.autofilled {
+        traits.push("filled by the runtime");
+    }
+    let mut line = format!("{} ({})", port.name, traits.join(", "));
+    if !port.description.is_empty() {
+        let _ = write!(line, ": {}", port.description);
+    }
+    if Kind::of(&port.media_type) == Kind::Json && !port.json_schema.is_empty() {
+        let _ = write!(line, " {}", json::compact(&port.json_schema));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(name: &str, required: bool, unary: bool) -> pb::PortSchema {
+        pb::PortSchema { name: name.to_owned(), required, unary, ..Default::default() }
+    }
+
+    #[test]
+    fn a_signature_shows_what_is_optional_and_what_streams() {
+        let check = |inputs: Vec<pb::PortSchema>, outputs: Vec<pb::PortSchema>, expected: &str| {
+            let action = pb::ActionSchema { inputs, outputs, ..Default::default() };
+            assert_eq!(signature(&action), expected);
+        };
+        check(vec![], vec![], "");
+        check(vec![], vec![port("now", true, true)], "→ now");
+        check(vec![port("text", true, true)], vec![], "text");
+        check(
+            vec![port("text", true, true), port("tags", false, false)],
+            vec![port("words", false, false)],
+            "text [tags…] → words…",
+        );
+    }
+
+    #[test]
+    fn pages_become_one_document() {
+        let pages = [r#"{"actions":[{"n":1.10}],"format":"a11.actions/v1"}"#; 2];
+        assert_eq!(
+            one_document(&pages.map(str::to_owned)).unwrap(),
+            r#"{"actions":[{"n":1.10},{"n":1.10}],"format":"a11.actions/v1"}"#
+        );
+        assert!(one_document(&["".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! How a command ends, and the exit code for it.
+
+use std::{error::Error, fmt::Write as _, io, process::ExitCode};
+
+use thiserror::Error;
+
+use super::{arguments::ArgumentError, input::InputError};
+use crate::builtin::ConfigError;
+use crate::client::ConnectError;
+use crate::interaction::InteractionError;
+use crate::serve::{BindError, ServeError, signals::Interruption};
+use crate::wire::{Code, Status};
+
+/// How a command that did its work ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All good.
+    Done,
+    /// The work was done, but a call in it failed.
+    SomeFailed,
+}
+
+impl Outcome {
+    /// The outcome of two pieces of work.
+    pub(super) fn and(self, other: Self) -> Self {
+        match self {
+            Self::Done => other,
+            Self::SomeFailed => self,
+        }
+    }
+}
+
+/// Why a command did not do its work.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// A file or standard input could not be used.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// An argument for an action is unusable.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
+    /// The file holds no interaction that can be used.
+    #[error("{name}: {source}")]
+    Interaction {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        source: InteractionError,
+    },
+    /// The file holds something else than an interaction.
+    #[error("{0} holds no interaction, in either JSON form or protobuf")]
+    NotAnInteraction(String),
+    /// The problems of an interaction were printed.
+    #[error("{0} is not a valid interaction")]
+    Invalid(String),
+    /// The service refused the request, or the connection broke.
+    #[error("{}", status_text(.0))]
+    Refused(tonic::Status),
+    /// The server's answer breaks the contract.
+    #[error("the server's answer is incomplete: {0}")]
+    Answer(&'static str),
+    /// There is no connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Bytes would be written to a terminal.
+    #[error("the result is binary and is not written to a terminal; use --output FILE or a pipe")]
+    BinaryToTerminal,
+    /// The result could not be written.
+    #[error("cannot write {name}: {source}")]
+    Write {
+        /// The file, or standard output.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Whoever read standard output has left.
+    #[error("nobody reads standard output any more")]
+    BrokenPipe,
+    /// A log filter that is none.
+    #[error("--log: {0}")]
+    LogFilter(#[from] tracing_subscriber::filter::ParseError),
+    /// A configuration that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The server did not come up.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Serving failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Signals or threads of the operating system.
+    #[error("the operating system refuses: {0}")]
+    System(#[source] io::Error),
+    /// A signal came.
+    #[error("interrupted")]
+    Interrupted(Interruption),
+}
+
+impl From<tonic::Status> for Failure {
+    fn from(status: tonic::Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+impl Failure {
+    /// Whether there is something to tell the user.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::BrokenPipe | Self::Interrupted(_))
+    }
+
+    /// What to do about it, where that can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotAnInteraction(_) => {
+                Some("a provider's raw reply is run with `a11-grpc execute FILE`")
+            }
+            Self::Connect(ConnectError::Unreachable { .. }) => {
+                Some("start one with `a11-grpc serve`, or leave --server away to run in process")
+            }
+            _ => None,
+        }
+    }
+
+    /// The exit code: see the program's `--help`.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Input(_)
+            | Self::Argument(_)
+            | Self::Interaction { .. }
+            | Self::NotAnInteraction(_)
+            | Self::Invalid(_)
+            | Self::BinaryToTerminal
+            | Self::LogFilter(_)
+            | Self::Config(_)
+            | Self::Connect(ConnectError::Url { .. })
+            | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
+            Self::Refused(status) => match status.code() {
+                Code::InvalidArgument | Code::NotFound | Code::OutOfRange => BAD_INPUT,
+                _ => OTHER_FAILURE,
+            },
+            Self::Answer(_)
+            | Self::Connect(ConnectError::Unreachable { .. })
+            | Self::Write { .. }
+            | Self::Bind(BindError::Listen { .. } | BindError::Serve(_))
+            | Self::Serve(_)
+            | Self::System(_) => OTHER_FAILURE,
+            Self::BrokenPipe => 0,
+            Self::Interrupted(signal) => signal.exit_code(),
+        }
+    }
+}
+
+const SOME_FAILED: u8 = 1;
+const BAD_INPUT: u8 = 2;
+const OTHER_FAILURE: u8 = 3;
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => Self::SUCCESS,
+            Outcome::SomeFailed => Self::from(SOME_FAILED),
+        }
+    }
+}
+
+/// The status, and what of the transport lies under it.
+fn status_text(status: &tonic::Status) -> String {
+    let mut text = Status::from(status.clone()).summary();
+    let mut next = status.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            let _ = write!(text, ": {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}

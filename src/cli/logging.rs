@@ -1,0 +1,30 @@
+//! The program's own log, on standard error.
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+
+use super::exit::Failure;
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line, for machines.
+    Json,
+}
+
+/// Starts to log what passes the filter.
+pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
+    let filter = EnvFilter::builder().parse(filter)?;
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Somebody else's subscriber, in a program that embeds this one, stays.
+    let _ = match format {
+        LogFormat::Text => {
+            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            subscriber.with_ansi(colours).try_init()
+        }
+        LogFormat::Json => subscriber.json().try_init(),
+    };
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! The command line, one file a command. Every command that runs actions speaks
+//! gRPC: to a server, or to the same service in this process.
+
+mod program;
+mod exit;
+mod target;
+mod input;
+mod output;
+mod json;
+mod duration;
+mod logging;
+mod report;
+mod arguments;
+mod values;
+mod serve;
+mod execute;
+mod actions;
+mod call;
+mod interaction;
+mod completions;
+
+pub use exit::{Failure, Outcome};
+pub use program::Program;

@@ -1,0 +1,71 @@
+//! Where actions run: on a server, or in this process.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::Args;
+use tonic::transport::Channel;
+
+use super::{exit::Failure, output::tell};
+use crate::action::Registry;
+use crate::builtin::{self, Config};
+use crate::client::{self, connect};
+use crate::serve::in_process;
+use crate::wire::pb::action_service_client::ActionServiceClient;
+
+/// Where actions run. A flag goes before the environment, a server before a
+/// configuration.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    /// Use the server at this address: HOST:PORT, http://HOST:PORT, or
+    /// https://HOST[:PORT] [env: A11_SERVER]
+    #[arg(long, value_name = "URL", conflicts_with = "config", help_heading = HEADING)]
+    server: Option<String>,
+
+    /// Run in this process, with the actions of this TOML file beside the
+    /// built-in ones [env: A11_CONFIG]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    config: Option<PathBuf>,
+}
+
+/// What these flags stand under in the help.
+const HEADING: &str = "Where actions run";
+
+impl Target {
+    /// A client of the server, or of the same service in this process.
+    pub(super) async fn client(&self) -> Result<ActionServiceClient<Channel>, Failure> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let server = match (&self.server, &self.config) {
+            (Some(server), _) => Some(server.clone()),
+            (None, Some(_)) => None,
+            (None, None) => variable("A11_SERVER").map(|url| url.to_string_lossy().into_owned()),
+        };
+        let channel = match server {
+            Some(url) => connect(&url).await?,
+            None => {
+                let config = self.config.clone().or_else(|| variable("A11_CONFIG").map(Into::into));
+                in_process(registry(config.as_deref())?).await?
+            }
+        };
+        Ok(client::actions(channel))
+    }
+}
+
+/// The built-in actions, and those of a configuration. An action that is broken
+/// is left out and told of on standard error.
+///
+/// # Errors
+/// Where the file cannot be read or is no configuration.
+pub(super) fn registry(config: Option<&Path>) -> Result<Arc<Registry>, Failure> {
+    let config = match config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
+    let registry = Registry::new();
+    for refused in builtin::register(&registry, config) {
+        tell(&format!("warning: left out {refused}"));
+    }
+    Ok(Arc::new(registry))
+}

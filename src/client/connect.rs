@@ -1,0 +1,164 @@
+//! Connecting to a server by URL.
+
+use std::time::Duration;
+
+use thiserror::Error;
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+
+/// How long connecting may take, name resolution and TLS included.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a quiet connection is asked whether it still stands.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Why there is no connection.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// It is no address of a server.
+    #[error(
+        "{url:?} is not a server's address: {fault}; use HOST:PORT, http://HOST:PORT or https://HOST[:PORT]"
+    )]
+    Url {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        fault: UrlFault,
+    },
+    /// Nobody answers there, or not as a server should.
+    #[error("cannot reach the server at {url}: {cause}")]
+    Unreachable {
+        /// The server.
+        url: String,
+        /// Why, from the outermost cause to the innermost.
+        cause: String,
+    },
+}
+
+/// What is wrong with a server's address.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UrlFault {
+    /// It is empty.
+    #[error("it is empty")]
+    Empty,
+    /// It cannot be read as a URL.
+    #[error("{0}")]
+    Malformed(#[from] url::ParseError),
+    /// Another scheme than http and https.
+    #[error("scheme {0:?} is not supported")]
+    Scheme(String),
+    /// More than a host and a port.
+    #[error("it has a path, a query, or credentials")]
+    Surplus,
+    /// A bare host, which could mean any port.
+    #[error("it has no port")]
+    Port,
+}
+
+/// Connects to `http://HOST[:PORT]`, `https://HOST[:PORT]` (checked against the
+/// web's root certificates) or, without TLS, `HOST:PORT`.
+///
+/// # Errors
+/// Where the address is none, or nobody answers there within
+/// [`CONNECT_TIMEOUT`].
+pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
+    let address =
+        normalise(url).map_err(|fault| ConnectError::Url { url: url.to_owned(), fault })?;
+    let unreachable = |cause| ConnectError::Unreachable { url: address.clone(), cause };
+    let mut endpoint = Endpoint::from_shared(address.clone())
+        .map_err(|error| unreachable(causes(&error)))?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .http2_adaptive_window(true);
+    if address.starts_with("https:") {
+        endpoint = endpoint
+            .tls_config(ClientTlsConfig::new().with_webpki_roots())
+            .map_err(|error| unreachable(causes(&error)))?;
+    }
+    match tokio::time::timeout(CONNECT_TIMEOUT, endpoint.connect()).await {
+        Ok(connected) => connected.map_err(|error| unreachable(causes(&error))),
+        Err(_) => Err(unreachable(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()))),
+    }
+}
+
+/// The address as a URL of scheme, host and port.
+fn normalise(address: &str) -> Result<String, UrlFault> {
+    let address = address.trim();
+    if address.is_empty() {
+        return Err(UrlFault::Empty);
+    }
+    let bare = !address.contains("://");
+    let url = match bare {
+        true => url::Url::parse(&format!("http://{address}"))?,
+        false => url::Url::parse(address)?,
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(UrlFault::Scheme(url.scheme().to_owned()));
+    }
+    let surplus = url.path() != "/"
+        || url.query().is_some()
+        || url.fragment().is_some()
+        || !url.username().is_empty()
+        || url.password().is_some();
+    if surplus {
+        return Err(UrlFault::Surplus);
+    }
+    // The parser drops a port that is the scheme's own, so it is looked for in
+    // the text: `localhost:80` is fine, `localhost` is not.
+    let has_port = address.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| {
+        !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if bare && !has_port {
+        return Err(UrlFault::Port);
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// An error and what lies under it, each once.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let text = error.to_string();
+        if texts.last().is_none_or(|outer| !outer.contains(&text)) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    if texts.is_empty() { error.to_string() } else { texts.join(": ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_in_three_forms_and_nothing_else() {
+        let check = |given: &str, expected: Result<&str, UrlFault>| {
+            assert_eq!(normalise(given), expected.map(str::to_owned), "{given}");
+        };
+        check("127.0.0.1:50051", Ok("http://127.0.0.1:50051"));
+        check("localhost:80", Ok("http://localhost"));
+        check("[::1]:50051", Ok("http://[::1]:50051"));
+        check(" http://tools.example:8080/ ", Ok("http://tools.example:8080"));
+        check("https://tools.example", Ok("https://tools.example"));
+        check("", Err(UrlFault::Empty));
+        check("localhost", Err(UrlFault::Port));
+        check("ftp://x:1", Err(UrlFault::Scheme("ftp".to_owned())));
+        check("http://x:1/path", Err(UrlFault::Surplus));
+        check("http://user:pw@x:1", Err(UrlFault::Surplus));
+        check("http://x:99999", Err(UrlFault::Malformed(url::ParseError::InvalidPort)));
+        check("http://", Err(UrlFault::Malformed(url::ParseError::EmptyHost)));
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_server_is_named_with_the_cause() {
+        // Bound and dropped, so that nobody listens there.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = connect(&free.to_string()).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("http://{free}")), "{error}");
+        assert!(error.contains("refused"), "{error}");
+    }
+}

@@ -1,0 +1,24 @@
+//! The way to a server: a channel to a URL, or to a service in this process.
+
+mod connect;
+mod pipe;
+
+pub use connect::{CONNECT_TIMEOUT, ConnectError, connect};
+pub use pipe::pipe;
+
+use tonic::{codec::CompressionEncoding, transport::Channel};
+
+use crate::wire::pb::action_service_client::ActionServiceClient;
+
+/// The largest message, in bytes and uncompressed, that is sent or taken.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// A client of the action service, with the message limits that servers here
+/// have. Requests go uncompressed; answers may come compressed.
+pub fn actions(channel: Channel) -> ActionServiceClient<Channel> {
+    ActionServiceClient::new(channel)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}

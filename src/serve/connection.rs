@@ -1,0 +1,118 @@
+//! One accepted connection: a socket that counts against the limit and can be
+//! cut from outside.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::{Stream, stream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+/// How long accepting pauses after it failed. Failures are of the machine (no
+/// more file descriptors) and would repeat at once.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(50);
+
+/// A socket. Once it is cut, reading fails, and with that all that runs on it
+/// ends; dropping it makes room for another.
+pub(super) struct Connection {
+    stream: TcpStream,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Accepts connections, at most `most` at once, until it is dropped.
+pub(super) fn accept(
+    listener: TcpListener,
+    most: usize,
+    cut: CancellationToken,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let room = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+    stream::unfold((listener, room, cut), |(listener, room, cut)| async move {
+        let permit = room.clone().acquire_owned().await.ok()?;
+        let accepted = match listener.accept().await {
+            Ok((stream, _)) => {
+                // Small frames are answers somebody waits for.
+                let _ = stream.set_nodelay(true);
+                let cut = Box::pin(cut.clone().cancelled_owned());
+                Ok(Connection { stream, cut, _room: permit })
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                Err(error)
+            }
+        };
+        Some((accepted, (listener, room, cut)))
+    })
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        TcpConnectInfo {
+            local_addr: self.stream.local_addr().ok(),
+            remote_addr: self.stream.peer_addr().ok(),
+        }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        use futures::FutureExt as _;
+        if self.cut.poll_unpin(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Whether an address can be reached from other machines.
+pub(super) fn is_exposed(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}

@@ -1,0 +1,35 @@
+//! The same services without a socket, for the command line and for programs
+//! that hold a registry themselves.
+
+use std::{convert::Infallible, sync::Arc};
+
+use futures::{StreamExt as _, stream};
+use tonic::transport::Channel;
+
+use super::{limits::Limits, routes::routes, server::ServeError};
+use crate::action::Registry;
+use crate::client::pipe;
+
+/// A channel to the services of a registry in this process. They end, and with
+/// them what they run, when the last clone of the channel is dropped.
+///
+/// # Errors
+/// Where the services cannot be put together; not seen in practice.
+pub async fn in_process(registry: Arc<Registry>) -> Result<Channel, ServeError> {
+    let limits = Limits { streams_per_connection: u32::MAX, ..Limits::default() };
+    let (routes, _) = routes(registry, &limits).await?;
+    let (channel, far) = pipe();
+    // The one connection, and then none: the task ends once it is accepted, the
+    // connection's own when the channel is dropped.
+    let incoming = stream::iter([Ok::<_, Infallible>(far)]).chain(stream::empty());
+    tokio::spawn(async move {
+        let served = tonic::transport::Server::builder()
+            .http2_adaptive_window(Some(true))
+            .serve_with_incoming(routes, incoming)
+            .await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the service in this process ended");
+        }
+    });
+    Ok(channel)
+}

@@ -1,0 +1,84 @@
+//! What is served: the services, reflection over all of them, and health.
+
+use std::sync::Arc;
+
+use tonic::{
+    codec::CompressionEncoding,
+    server::NamedService,
+    service::{Routes, RoutesBuilder},
+};
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use super::limits::Limits;
+use crate::action::Registry;
+use crate::service::ActionApi;
+use crate::wire::pb::{FILE_DESCRIPTOR_SET, action_service_server::ActionServiceServer};
+
+/// The health of what is served.
+pub(super) struct Health {
+    reporter: HealthReporter,
+    services: Vec<&'static str>,
+}
+
+/// The health service's name for the server as a whole.
+const WHOLE_SERVER: &str = "";
+
+impl Health {
+    /// Says of everything whether it serves.
+    pub(super) async fn set(&self, status: ServingStatus) {
+        for service in &self.services {
+            self.reporter.set_service_status(service, status).await;
+        }
+    }
+
+    /// Ends the streams of those who watch, which would hold up the shutdown.
+    pub(super) async fn close(mut self) {
+        for service in self.services {
+            self.reporter.clear_service_status(service).await;
+        }
+    }
+}
+
+/// The services of a registry, all of them serving.
+pub(super) async fn routes(
+    registry: Arc<Registry>,
+    limits: &Limits,
+) -> Result<(Routes, Health), tonic_reflection::server::Error> {
+    let (reporter, health_service) = tonic_health::server::health_reporter();
+    let mut services = vec![WHOLE_SERVER];
+    let mut routes = RoutesBuilder::default();
+
+    // Taken compressed, answered plain: most clients say that they accept gzip
+    // and few gain by it.
+    let actions = ActionServiceServer::new(ActionApi::new(registry))
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .max_decoding_message_size(limits.message_bytes)
+        .max_encoding_message_size(limits.message_bytes);
+    services.push(name_of(&actions));
+    routes.add_service(actions);
+
+    let reflection = || {
+        // Each version would list itself alone.
+        tonic_reflection::server::Builder::configure()
+            .include_reflection_service(false)
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
+    };
+    // Older clients ask v1alpha alone.
+    routes.add_service(reflection().build_v1()?);
+    routes.add_service(reflection().build_v1alpha()?);
+    routes.add_service(health_service);
+
+    let health = Health { reporter, services };
+    health.set(ServingStatus::Serving).await;
+    Ok((routes.routes().prepare(), health))
+}
+
+fn name_of<S: NamedService>(_: &S) -> &'static str {
+    S::NAME
+}

@@ -1,0 +1,134 @@
+//! The start of one action: a request's fields become a running call.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{
+    caller::{Caller, earliest},
+    struct_json::json_of_struct,
+};
+use crate::action::{Call, Inputs, Run, Scope};
+use crate::interaction::backend::Arguments;
+use crate::runner::DEFAULT_CALL_TIMEOUT;
+use crate::wire::{NodeFragment, Reason, Status, pb};
+
+/// The fields that RunAction, StreamAction and CallAction's start share.
+pub(super) struct Start {
+    action: String,
+    arguments: Option<pbjson_types::Struct>,
+    arguments_json: String,
+    inputs: Vec<NodeFragment>,
+    headers: BTreeMap<String, Bytes>,
+    timeout: Option<pbjson_types::Duration>,
+}
+
+impl From<pb::RunActionRequest> for Start {
+    fn from(request: pb::RunActionRequest) -> Self {
+        let pb::RunActionRequest { action, arguments, arguments_json, inputs, headers, timeout } =
+            request;
+        Self { action, arguments, arguments_json, inputs, headers, timeout }
+    }
+}
+
+impl From<pb::StreamActionRequest> for Start {
+    fn from(request: pb::StreamActionRequest) -> Self {
+        let pb::StreamActionRequest { action, arguments, arguments_json, inputs, headers, timeout } =
+            request;
+        Self { action, arguments, arguments_json, inputs, headers, timeout }
+    }
+}
+
+impl From<pb::CallStart> for Start {
+    fn from(start: pb::CallStart) -> Self {
+        let pb::CallStart { action, arguments, arguments_json, headers, timeout } = start;
+        Self { action, arguments, arguments_json, inputs: vec![], headers, timeout }
+    }
+}
+
+/// Which inputs a call begins with.
+enum Opening {
+    /// All there will be.
+    Whole,
+    /// Some; others follow.
+    Open,
+}
+
+/// Starts a call that has all its inputs.
+pub(super) fn start(scope: &Scope, caller: Caller, start: Start) -> Result<Run, Status> {
+    let timeout = Some(DEFAULT_CALL_TIMEOUT);
+    begin(scope, caller, start, Opening::Whole, timeout)
+}
+
+/// Starts a call whose other inputs follow.
+pub(super) fn start_open(scope: &Scope, caller: Caller, start: Start) -> Result<Run, Status> {
+    begin(scope, caller, start, Opening::Open, None)
+}
+
+fn begin(
+    scope: &Scope,
+    caller: Caller,
+    start: Start,
+    opening: Opening,
+    default_timeout: Option<Duration>,
+) -> Result<Run, Status> {
+    let Start { action, arguments, arguments_json, inputs, headers, timeout } = start;
+    let timeout = match timeout {
+        Some(timeout) => Some(duration("timeout", timeout)?),
+        None => default_timeout,
+    };
+    let entry = scope.registry().runnable(&action)?;
+    let arguments = match (arguments, arguments_json.is_empty()) {
+        (Some(_), false) => {
+            return Err(invalid("arguments and arguments_json: only one can be given"));
+        }
+        (Some(arguments), true) => {
+            let object = json_of_struct(arguments);
+            let object = object.map_err(|error| invalid(format!("arguments: {error}")))?;
+            serde_json::Value::from(object).to_string()
+        }
+        (None, _) => arguments_json,
+    };
+    if !arguments.is_empty() && !inputs.is_empty() {
+        return Err(invalid("arguments and inputs: only one can be given"));
+    }
+    let inputs = if inputs.is_empty() {
+        let raw: Option<&RawValue> = match arguments.trim() {
+            "" => None,
+            text => Some(serde_json::from_str(text).map_err(|error| {
+                Status::of(Reason::InvalidInput, format!("the arguments are not JSON: {error}"))
+            })?),
+        };
+        let arguments =
+            Arguments::read(raw).map_err(|fault| Status::of(Reason::InvalidInput, fault))?;
+        match opening {
+            Opening::Whole => Inputs::from_arguments(entry.schema(), arguments.iter())?,
+            Opening::Open => Inputs::open(entry.schema(), arguments.iter())?,
+        }
+    } else {
+        Inputs::from_fragments(entry.schema(), &[], inputs)?
+    };
+    let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = earliest(end, caller.end());
+    let mut all_headers = caller.headers;
+    all_headers.extend(headers);
+    let id = Uuid::new_v4().simple().to_string();
+    scope.start(Call { id, entry, inputs, headers: all_headers, deadline })
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> Status {
+    Status::of(Reason::InvalidRequest, message)
+}
+
+/// A duration of a request.
+pub(super) fn duration(field: &str, duration: pbjson_types::Duration) -> Result<Duration, Status> {
+    let seconds = u64::try_from(duration.seconds).ok();
+    let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
+    match (seconds, nanos) {
+        (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
+        _ => Err(invalid(format!("{field}: a duration cannot be negative"))),
+    }
+}

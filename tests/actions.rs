@@ -1,0 +1,381 @@
+//! Actions in process: one run, its limits, nested calls, typed functions.
+
+#![allow(missing_docs)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use a11_grpc::action::{
+    ActionSchema, Call, Context, Event, Handlers, Inputs, Port, Registry, Run, Scope, handler,
+    scope::MAX_DEPTH,
+    typed::{Incoming, Outgoing},
+};
+use a11_grpc::wire::{Code, Headers, Reason, Status};
+use futures::StreamExt as _;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::Instant;
+
+struct Ran {
+    status: Status,
+    outputs: Vec<(String, String)>,
+    log: String,
+}
+
+fn start_at(
+    scope: &Scope,
+    action: &str,
+    arguments: &serde_json::Value,
+    end: Option<Instant>,
+) -> Run {
+    let entry = scope.registry().entry(action).expect("registered");
+    let values: Vec<(String, Box<RawValue>)> = arguments
+        .as_object()
+        .expect("an object")
+        .iter()
+        .map(|(name, value)| (name.clone(), to_raw_value(value).expect("JSON")))
+        .collect();
+    let values = values.iter().map(|(name, value)| (name.as_str(), &**value));
+    let inputs = Inputs::from_arguments(entry.schema(), values).expect("fits");
+    let headers = Headers::from_iter([("x-a11-trace", "t"), ("x-secret", "s"), ("x-tenant", "n")]);
+    scope.start(Call { id: "c".into(), entry, inputs, headers, deadline: end }).expect("starts")
+}
+
+async fn finish(mut run: Run) -> Ran {
+    let mut ran = Ran { status: Status::ok(), outputs: vec![], log: String::new() };
+    while let Some(event) = run.next_event().await {
+        match event {
+            Event::Output(port, pieces) => {
+                let port = run.schema().outputs()[port].name().to_owned();
+                let chunks = pieces.iter().filter_map(|piece| piece.chunk());
+                ran.outputs.extend(chunks.filter(|chunk| !chunk.is_null()).map(|chunk| {
+                    (port.clone(), String::from_utf8_lossy(chunk.data()).into_owned())
+                }));
+            }
+            Event::Log(entry) => ran.log.push_str(&entry.text),
+            Event::Finished(status) => ran.status = status,
+        }
+    }
+    ran
+}
+
+async fn run(registry: Registry, action: &str, arguments: serde_json::Value) -> Ran {
+    finish(start_at(&Scope::root(Arc::new(registry)), action, &arguments, None)).await
+}
+
+fn action(name: &str) -> a11_grpc::action::schema::Builder {
+    ActionSchema::builder(name)
+}
+
+#[tokio::test]
+async fn a_panic_is_that_calls_internal_error() {
+    let registry = Registry::new();
+    let boom = handler(|_| async { panic!("the fuse blew") });
+    registry.register(action("boom").build(), boom).expect("registers");
+    let ran = run(registry, "boom", serde_json::json!({})).await;
+    assert_eq!((ran.status.code, ran.status.reason), (Code::Internal, Reason::HandlerPanicked));
+    assert!(ran.status.message.contains("the fuse blew"), "{}", ran.status);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_ends_the_call_and_nested_calls_see_the_time_left() {
+    let registry = Registry::new();
+    let left = Arc::new(AtomicUsize::new(0));
+    let after = Arc::new(AtomicUsize::new(0));
+    let (seen, effects) = (left.clone(), after.clone());
+    let inner = handler(move |context: Context| {
+        let (seen, effects) = (seen.clone(), effects.clone());
+        async move {
+            let left = context.time_left().expect("a deadline");
+            seen.store(left.as_millis() as usize, Ordering::Release);
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            effects.fetch_add(1, Ordering::AcqRel);
+            Ok(())
+        }
+    });
+    registry.register(action("inner").build(), inner).expect("registers");
+    let outer = handler(|context: Context| async move {
+        context.write("words", "first").await?;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        context.call("inner").run().await?;
+        Ok(())
+    });
+    let schema = action("outer").output(Port::text("words").stream());
+    registry.register(schema.build(), outer).expect("registers");
+    let scope = Scope::root(Arc::new(registry));
+    let began = Instant::now();
+    let end = Some(began + Duration::from_millis(200));
+    let ran = finish(start_at(&scope, "outer", &serde_json::json!({}), end)).await;
+    assert_eq!(began.elapsed().as_millis() / 10, 20);
+    assert_eq!((ran.status.code, ran.status.reason), (Code::DeadlineExceeded, Reason::Deadline));
+    assert_eq!(ran.outputs, [("words".to_owned(), "first".to_owned())]);
+    assert_eq!(left.load(Ordering::Acquire), 150);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(after.load(Ordering::Acquire), 0, "an effect after the deadline");
+}
+
+#[tokio::test]
+async fn dropping_a_run_drops_its_handler_and_nested_ones() {
+    let registry = Registry::new();
+    let wait = handler(|_| std::future::pending());
+    registry.register(action("wait").build(), wait).expect("registers");
+    let nest = handler(|context: Context| async move {
+        context.log("nesting");
+        context.call("wait").run().await.map(drop)
+    });
+    registry.register(action("nest").build(), nest).expect("registers");
+    let handlers = Arc::new(Handlers::default());
+    let scope = Scope::limited(Arc::new(registry), 64, handlers.clone());
+    let mut run = start_at(&scope, "nest", &serde_json::json!({}), None);
+    assert!(matches!(run.next_event().await, Some(Event::Log(_))));
+    while handlers.running() < 2 {
+        tokio::task::yield_now().await;
+    }
+    drop(run);
+    while handlers.running() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_full_tree_of_waiting_calls_does_not_deadlock() {
+    let registry = Registry::new();
+    let most = Arc::new(AtomicUsize::new(0));
+    let now = Arc::new(AtomicUsize::new(0));
+    let (peak, running) = (most.clone(), now.clone());
+    let leaf = handler(move |_| {
+        let (peak, running) = (peak.clone(), running.clone());
+        async move {
+            peak.fetch_max(running.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
+            tokio::task::yield_now().await;
+            running.fetch_sub(1, Ordering::AcqRel);
+            Ok(())
+        }
+    });
+    registry.register(action("leaf").build(), leaf).expect("registers");
+    let branch = handler(|context: Context| async move {
+        let calls = (0..4).map(|_| context.call("leaf").run());
+        futures::future::try_join_all(calls).await.map(drop)
+    });
+    registry.register(action("branch").build(), branch).expect("registers");
+    let root = handler(|context: Context| async move {
+        let calls = (0..8).map(|_| context.call("branch").run());
+        futures::future::try_join_all(calls).await.map(drop)
+    });
+    registry.register(action("root").build(), root).expect("registers");
+    let scope = Scope::limited(Arc::new(registry), 2, Arc::default());
+    let ran = finish(start_at(&scope, "root", &serde_json::json!({}), None)).await;
+    assert!(ran.status.is_ok(), "{}", ran.status);
+    assert_eq!(most.load(Ordering::Acquire), 2, "as many at once as there are slots");
+}
+
+#[tokio::test]
+async fn endless_recursion_ends_with_an_error() {
+    let registry = Registry::new();
+    let depth = Arc::new(AtomicUsize::new(0));
+    let deepest = depth.clone();
+    let again = handler(move |context: Context| {
+        deepest.fetch_add(1, Ordering::AcqRel);
+        async move { context.call("again").run().await.map(drop) }
+    });
+    registry.register(action("again").build(), again).expect("registers");
+    let ran = run(registry, "again", serde_json::json!({})).await;
+    assert_eq!((ran.status.code, ran.status.reason), (Code::ResourceExhausted, Reason::TooDeep));
+    assert_eq!(depth.load(Ordering::Acquire), MAX_DEPTH as usize);
+}
+
+#[tokio::test]
+async fn only_headers_that_flow_or_are_declared_arrive() {
+    let registry = Registry::new();
+    let names = |context: &Context| {
+        let names: Vec<String> =
+            context.headers().iter().map(|(name, _)| name.to_owned()).collect();
+        names.join(" ")
+    };
+    let inner =
+        handler(
+            move |context: Context| async move { context.write("names", &names(&context)).await },
+        );
+    let schema = action("inner").output(Port::text("names"));
+    registry.register(schema.build(), inner).expect("registers");
+    let outer = handler(move |context: Context| async move {
+        context.write("own", &names(&context)).await?;
+        let inner = context.call("inner").header("x-other", "o").run().await?;
+        context.write("inner", &inner.value::<String>("names")?).await
+    });
+    let schema = action("outer")
+        .header("X-Tenant", "who pays", None)
+        .header("x-region", "where", Some("north".into()))
+        .output(Port::text("own"))
+        .output(Port::text("inner"));
+    registry.register(schema.build(), outer).expect("registers");
+    let ran = run(registry, "outer", serde_json::json!({})).await;
+    assert_eq!(
+        ran.outputs,
+        [
+            ("own".to_owned(), "x-a11-trace x-region x-tenant".to_owned()),
+            ("inner".to_owned(), "x-a11-trace".to_owned()),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_handler_that_breaks_its_schema_is_told_so() {
+    let check = |write: &'static str, value: serde_json::Value, expected: &'static str| async move {
+        let registry = Registry::new();
+        let run_it = handler(move |context: Context| {
+            let value = value.clone();
+            async move { context.write(write, &value).await }
+        });
+        let schema = action("a").output(Port::text("text"));
+        registry.register(schema.build(), run_it).expect("registers");
+        let ran = run(registry, "a", serde_json::json!({})).await;
+        assert_eq!(ran.status.reason, Reason::InvalidOutput);
+        assert!(ran.status.message.contains(expected), "{}", ran.status);
+    };
+    check("nope", "x".into(), "has no output \"nope\"").await;
+    check("text", 5.into(), "not a string").await;
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Counting {
+    /// The first words.
+    text: String,
+    /// Further parts, as they come.
+    parts: Incoming<String>,
+    /// At most so many.
+    most: Option<u32>,
+    #[serde(default)]
+    options: Options,
+}
+
+#[derive(Deserialize, JsonSchema, Default)]
+struct Options {
+    #[serde(default)]
+    loud: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Counted {
+    words: Outgoing<String>,
+    total: usize,
+    note: Option<String>,
+}
+
+fn counting() -> Registry {
+    let registry = Registry::new();
+    let schema = action("count").describe("Counts words.");
+    registry
+        .register_function(schema, |counting: Counting, context: Context| async move {
+            let Counting { text, mut parts, most, options } = counting;
+            let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            while let Some(part) = parts.next().await {
+                words.push(part?);
+            }
+            words.truncate(most.unwrap_or(u32::MAX) as usize);
+            context.log(format!("{} words", words.len()));
+            let total = words.len();
+            let words = futures::stream::iter(words);
+            let words = Outgoing::new(
+                words.map(move |word| if options.loud { word.to_uppercase() } else { word }),
+            );
+            Ok(Counted { words, total, note: None })
+        })
+        .expect("registers");
+    registry
+}
+
+#[tokio::test]
+async fn a_typed_function_has_its_struct_as_ports() {
+    let registry = counting();
+    let schema = registry.entry("count").expect("registered").schema().clone();
+    let inputs = a11_grpc::action::definition::input_schema(&schema);
+    assert_eq!(
+        inputs,
+        serde_json::json!({
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "The first words."},
+                "parts": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Further parts, as they come.",
+                },
+                "most": {
+                    "type": "integer",
+                    "format": "uint32",
+                    "minimum": 0,
+                    "description": "At most so many.",
+                },
+                "options": {
+                    "type": "object",
+                    "properties": {"loud": {"type": "boolean", "default": false}},
+                },
+            },
+            "required": ["text"],
+        })
+    );
+    let arguments = serde_json::json!({"text": "a b", "parts": ["c"], "options": {"loud": true}});
+    let ran = run(registry, "count", arguments).await;
+    assert!(ran.status.is_ok(), "{}", ran.status);
+    let words: Vec<&str> =
+        ran.outputs.iter().filter(|(port, _)| port == "words").map(|(_, word)| &**word).collect();
+    assert_eq!(words, ["A", "B", "C"]);
+    assert!(ran.outputs.contains(&("total".to_owned(), "3".to_owned())));
+    assert_eq!(ran.log, "3 words");
+}
+
+#[tokio::test]
+async fn a_typed_function_takes_a_stream_while_it_comes() {
+    let registry = counting();
+    let driver = handler(|context: Context| async move {
+        let mut call = context.call("count").argument("text", "a").start()?;
+        let mut parts = call.input("parts").expect("open");
+        for part in ["b", "c"] {
+            parts.send(a11_grpc::wire::Chunk::text(part)).await?;
+        }
+        call.close_inputs();
+        let mut words = call.take_output("words").expect("an output");
+        let mut seen = String::new();
+        while let Some(piece) = words.next().await? {
+            seen.push_str(std::str::from_utf8(piece.chunk().expect("chunk").data()).expect("text"));
+        }
+        assert!(call.finished().await.is_ok());
+        context.write("seen", &seen).await
+    });
+    let schema = action("driver").output(Port::text("seen"));
+    registry.register(schema.build(), driver).expect("registers");
+    let ran = run(registry, "driver", serde_json::json!({})).await;
+    assert_eq!(ran.outputs, [("seen".to_owned(), "abc".to_owned())], "{}", ran.status);
+}
+
+#[tokio::test]
+async fn a_result_that_is_no_struct_is_the_whole_result() {
+    let registry = Registry::new();
+    registry
+        .register_function(action("add"), |(): (), _| async { Ok(vec![1, 2]) })
+        .expect("registers");
+    let schema = registry.entry("add").expect("registered").schema().clone();
+    assert_eq!(schema.output_to_json_field()["result"], "$");
+    assert!(schema.inputs().is_empty());
+    let ran = run(registry, "add", serde_json::json!({})).await;
+    assert_eq!(ran.outputs, [("result".to_owned(), "[1,2]".to_owned())]);
+}
+
+#[tokio::test]
+async fn one_broken_action_hides_no_other() {
+    let registry = counting();
+    let broken = action("broken").input(Port::json("x").schema(r#"{"type":"nope"}"#));
+    let error = registry.register(broken.build(), handler(|_| async { Ok(()) }));
+    let error = error.expect_err("broken").to_string();
+    assert!(error.contains("\"broken\"") && error.contains("\"x\""), "{error}");
+    assert!(registry.declare(action("count").build()).is_err(), "taken");
+    assert!(registry.declare(action("__list").build()).is_err(), "reserved");
+    assert_eq!(registry.entries(None).len(), 1);
+}

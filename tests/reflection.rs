@@ -1,0 +1,137 @@
+//! What people do by hand: grpcurl and buf curl against the real program, with
+//! nothing but reflection. Both tools are set up by `make test`, which names
+//! them in `A11_GRPCURL` and `A11_BUF`; where they are absent the tests say so
+//! and pass.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::{
+    env,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, Command},
+    time::timeout,
+};
+
+#[path = "support/program.rs"]
+#[allow(dead_code)]
+mod program;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The tool that a variable names, if it is there.
+fn tool(variable: &str) -> Option<PathBuf> {
+    let path = env::var_os(variable).map(PathBuf::from).filter(|path| path.exists());
+    if path.is_none() {
+        // Straight to the stream: the harness hides what a passing test prints.
+        writeln!(io::stdout(), "skipped: {variable} names no tool; run `make test`").ok();
+    }
+    path
+}
+
+/// The program, serving the example actions; its address.
+async fn serve() -> (Child, String) {
+    let args = ["serve", "--listen", "127.0.0.1:0", "--config", "examples/actions.toml"];
+    let mut child = program::command(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = timeout(PATIENCE, async {
+        loop {
+            let line = lines.next_line().await.unwrap().expect("it says where it listens");
+            if let Some((_, address)) = line.split_once("listening on ") {
+                return address.trim().to_owned();
+            }
+        }
+    });
+    let address = address.await.unwrap();
+    // Read on, so that the program is never held up by its own log.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    (child, address)
+}
+
+async fn run(tool: &PathBuf, args: &[&str], input: &str) -> String {
+    let mut child = Command::new(tool)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).await.ok();
+    let output = timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const WORD_COUNT: &str = r#"{"action":"word_count","arguments":{"text":"as easy as pie"}}"#;
+
+fn check_word_count(answer: &str) {
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    assert_eq!(answer["result"]["words"], json!(4), "{answer}");
+}
+
+#[tokio::test]
+async fn grpcurl_lists_the_services_and_runs_an_action() {
+    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let (_server, address) = serve().await;
+
+    let services = run(&grpcurl, &["-plaintext", &address, "list"], "").await;
+    for service in [
+        "a11.v1.ActionService",
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+    ] {
+        assert!(services.lines().any(|line| line == service), "{service} in {services}");
+    }
+    let description =
+        run(&grpcurl, &["-plaintext", &address, "describe", "a11.v1.NodeFragment"], "").await;
+    assert!(description.contains("optional uint32 seq"), "{description}");
+
+    let run_action = "a11.v1.ActionService/RunAction";
+    let answer = run(&grpcurl, &["-plaintext", "-d", WORD_COUNT, &address, run_action], "").await;
+    check_word_count(&answer);
+    let health = run(&grpcurl, &["-plaintext", &address, "grpc.health.v1.Health/Check"], "").await;
+    assert!(health.contains("SERVING"), "{health}");
+}
+
+#[tokio::test]
+async fn grpcurl_runs_a_providers_reply() {
+    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let (_server, address) = serve().await;
+    let reply = std::fs::read_to_string("examples/replies/claude.json").unwrap();
+    let request = json!({
+        "interaction_json": reply,
+        "allowed_actions": ["word_count", "order_status"],
+    });
+    let execute = "a11.v1.ActionService/ExecuteActionsFromInteraction";
+    let args = ["-plaintext", "-d", "@", &address, execute];
+    let answer: Value =
+        serde_json::from_str(&run(&grpcurl, &args, &request.to_string()).await).unwrap();
+    let message: Value = serde_json::from_str(answer["messages"][0].as_str().unwrap()).unwrap();
+    assert_eq!(answer["backend"], "BACKEND_CLAUDE");
+    assert_eq!(message["content"].as_array().unwrap().len(), 3);
+    assert_eq!(answer["results"][2]["status"]["reason"], "REASON_NOT_ALLOWED");
+}
+
+#[tokio::test]
+async fn buf_curl_speaks_grpc_and_grpc_web() {
+    let Some(buf) = tool("A11_BUF") else { return };
+    let (_server, address) = serve().await;
+    let url = format!("http://{address}/a11.v1.ActionService/RunAction");
+    for protocol in ["grpc", "grpcweb"] {
+        let mut args = vec!["curl", "--protocol", protocol, "-d", WORD_COUNT];
+        // gRPC wants HTTP/2 from the first byte where there is no TLS.
+        args.push("--http2-prior-knowledge");
+        args.push(&url);
+        check_word_count(&run(&buf, &args, "").await);
+    }
+}
