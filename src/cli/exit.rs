@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{arguments::ArgumentError, input::InputError};
 use crate::builtin::ConfigError;
 use crate::client::ConnectError;
-use crate::interaction::InteractionError;
+use crate::interaction::{InteractionError, store};
 use crate::serve::{BindError, ServeError, signals::Interruption};
 use crate::wire::{Code, Status};
 
@@ -82,6 +82,12 @@ pub enum Failure {
     /// A configuration that cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The store was not opened.
+    #[error("--store: {0}")]
+    Store(#[from] store::OpenError),
+    /// The store did not do it.
+    #[error("{0}")]
+    Kept(Status),
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -132,6 +138,7 @@ impl Failure {
             | Self::BinaryToTerminal
             | Self::LogFilter(_)
             | Self::Config(_)
+            | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
             Self::Refused(status) => match status.code() {
@@ -143,7 +150,15 @@ impl Failure {
             | Self::Write { .. }
             | Self::Bind(BindError::Listen { .. } | BindError::Serve(_))
             | Self::Serve(_)
+            | Self::Store(_)
             | Self::System(_) => OTHER_FAILURE,
+            Self::Kept(status) => match status.code {
+                Code::InvalidArgument
+                | Code::NotFound
+                | Code::AlreadyExists
+                | Code::FailedPrecondition => BAD_INPUT,
+                _ => OTHER_FAILURE,
+            },
             Self::BrokenPipe => 0,
             Self::Interrupted(signal) => signal.exit_code(),
         }

@@ -11,6 +11,7 @@ use super::{
     output::tell,
     target::registry,
 };
+use crate::interaction::store;
 use crate::serve::{Ending, Limits, Options, Origin, Server, Tls, signals::Signals};
 
 /// Serve the actions to other programs
@@ -25,6 +26,7 @@ use crate::serve::{Ending, Limits, Options, Origin, Server, Tls, signals::Signal
 Examples:
   a11-grpc serve --config actions.toml
   a11-grpc serve --listen 127.0.0.1:0 --config actions.toml     (takes a free port)
+  a11-grpc serve --config actions.toml --store conversations.db
   a11-grpc serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
 
   grpcurl -plaintext 127.0.0.1:50051 list
@@ -40,6 +42,12 @@ pub(super) struct Serve {
     /// Serve the actions of this TOML file beside the built-in ones
     #[arg(long, value_name = "FILE", env = "A11_CONFIG")]
     config: Option<PathBuf>,
+
+    /// Keep conversations, and a record of the calls run for them, in this SQLite
+    /// file, made at first use, or in a PostgreSQL database:
+    /// postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "PLACE", env = "A11_STORE", hide_env_values = true)]
+    store: Option<String>,
 
     /// Serve with TLS: the certificate chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -82,12 +90,17 @@ impl Serve {
             shutdown: self.shutdown_timeout,
             ..Limits::default()
         };
+        let store = match &self.store {
+            Some(place) => Some(store::open(place).await?),
+            None => None,
+        };
         let server = Server::bind(Options {
             listen: self.listen,
             registry: registry(self.config.as_deref())?,
             limits,
             tls,
             allowed_origins: self.allow_origin,
+            store,
         })
         .await?;
         if server.is_exposed() {

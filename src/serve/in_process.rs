@@ -17,7 +17,7 @@ use crate::client::pipe;
 /// Where the services cannot be put together; not seen in practice.
 pub async fn in_process(registry: Arc<Registry>) -> Result<Channel, ServeError> {
     let limits = Limits { streams_per_connection: u32::MAX, ..Limits::default() };
-    let (routes, _) = routes(registry, &limits).await?;
+    let (routes, _) = routes(registry, None, &limits).await?;
     let (channel, far) = pipe();
     // The one connection, and then none: the task ends once it is accepted, the
     // connection's own when the channel is dropped.

@@ -11,8 +11,12 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use super::limits::Limits;
 use crate::action::Registry;
-use crate::service::ActionApi;
-use crate::wire::pb::{FILE_DESCRIPTOR_SET, action_service_server::ActionServiceServer};
+use crate::runner::Recorder;
+use crate::service::{ActionApi, InteractionApi};
+use crate::wire::pb::{
+    FILE_DESCRIPTOR_SET, action_service_server::ActionServiceServer,
+    interaction_service_server::InteractionServiceServer,
+};
 
 /// The health of what is served.
 pub(super) struct Health {
@@ -39,9 +43,11 @@ impl Health {
     }
 }
 
-/// The services of a registry, all of them serving.
+/// The services of a registry, and of a store where there is one, all of them
+/// serving.
 pub(super) async fn routes(
     registry: Arc<Registry>,
+    recorder: Option<Recorder>,
     limits: &Limits,
 ) -> Result<(Routes, Health), tonic_reflection::server::Error> {
     let (reporter, health_service) = tonic_health::server::health_reporter();
@@ -50,13 +56,26 @@ pub(super) async fn routes(
 
     // Taken compressed, answered plain: most clients say that they accept gzip
     // and few gain by it.
-    let actions = ActionServiceServer::new(ActionApi::new(registry))
+    let mut actions = ActionApi::new(registry);
+    let mut interactions = InteractionApi::without_store();
+    if let Some(recorder) = recorder {
+        interactions = InteractionApi::new(recorder.store().clone());
+        actions = actions.recording(recorder);
+    }
+    let actions = ActionServiceServer::new(actions)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
         .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(limits.message_bytes);
     services.push(name_of(&actions));
     routes.add_service(actions);
+    let interactions = InteractionServiceServer::new(interactions)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .max_decoding_message_size(limits.message_bytes)
+        .max_encoding_message_size(limits.message_bytes);
+    services.push(name_of(&interactions));
+    routes.add_service(interactions);
 
     let reflection = || {
         // Each version would list itself alone.

@@ -19,6 +19,8 @@ use super::{
     routes::{Health, routes},
 };
 use crate::action::Registry;
+use crate::interaction::store::Store;
+use crate::runner::Recorder;
 
 /// How often a quiet connection is asked whether it still stands, and how long
 /// the answer may take.
@@ -43,6 +45,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Web origins that may call, beside pages from loopback.
     pub allowed_origins: Vec<Origin>,
+    /// Where conversations are kept; `None` keeps none.
+    pub store: Option<Arc<dyn Store>>,
 }
 
 impl Options {
@@ -54,6 +58,7 @@ impl Options {
             limits: Limits::default(),
             tls: None,
             allowed_origins: vec![],
+            store: None,
         }
     }
 }
@@ -115,6 +120,7 @@ pub struct Server {
     transport: tonic::transport::Server,
     origins: Origins,
     limits: Limits,
+    recorder: Option<Recorder>,
 }
 
 impl Server {
@@ -124,7 +130,7 @@ impl Server {
     /// # Errors
     /// Where the address is taken or is none, or the TLS files are unusable.
     pub async fn bind(options: Options) -> Result<Self, BindError> {
-        let Options { listen, registry, limits, tls, allowed_origins } = options;
+        let Options { listen, registry, limits, tls, allowed_origins, store } = options;
         let mut transport = tonic::transport::Server::builder()
             // gRPC-Web speaks HTTP/1.1 where there is no TLS.
             .accept_http1(true)
@@ -139,12 +145,14 @@ impl Server {
                 .tls_config(ServerTlsConfig::new().identity(identity))
                 .map_err(BindError::Tls)?;
         }
-        let (routes, health) = routes(registry, &limits).await.map_err(ServeError::from)?;
+        let recorder = store.map(Recorder::new);
+        let routes = routes(registry, recorder.clone(), &limits).await;
+        let (routes, health) = routes.map_err(ServeError::from)?;
         let refused = |source| BindError::Listen { address: listen.clone(), source };
         let listener = TcpListener::bind(&listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let origins = Origins::new(allowed_origins);
-        Ok(Self { listener, address, routes, health, transport, origins, limits })
+        Ok(Self { listener, address, routes, health, transport, origins, limits, recorder })
     }
 
     /// The address that it listens on.
@@ -164,7 +172,8 @@ impl Server {
     /// # Errors
     /// Where serving itself fails.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ending, ServeError> {
-        let Self { listener, address: _, routes, health, transport, origins, limits } = self;
+        let Self { listener, address: _, routes, health, transport, origins, limits, recorder } =
+            self;
         let cut = CancellationToken::new();
         let incoming = accept(listener, limits.connections, cut.clone());
         let (drain, drained) = oneshot::channel::<()>();
@@ -188,11 +197,19 @@ impl Server {
         health.set(ServingStatus::NotServing).await;
         let _ = drain.send(());
         health.close().await;
-        if let Ok(ended) = tokio::time::timeout(limits.shutdown, &mut serve).await {
-            return ended.map(|()| Ending::Drained).map_err(Into::into);
+        let ended = match tokio::time::timeout(limits.shutdown, &mut serve).await {
+            Ok(ended) => ended.map(|()| Ending::Drained).map_err(Into::into),
+            Err(_) => {
+                cut.cancel();
+                let _ = tokio::time::timeout(CUT_GRACE, serve).await;
+                Ok(Ending::Cut)
+            }
+        };
+        // Rounds whose callers were cut write down that they were.
+        if let Some(recorder) = recorder {
+            recorder.tasks().close();
+            let _ = tokio::time::timeout(CUT_GRACE, recorder.tasks().wait()).await;
         }
-        cut.cancel();
-        let _ = tokio::time::timeout(CUT_GRACE, serve).await;
-        Ok(Ending::Cut)
+        ended
     }
 }

@@ -20,7 +20,9 @@ mod server;
 mod allow_list;
 mod definitions;
 mod execute;
+mod handoff;
 mod interaction_json;
+mod normalize;
 mod peers;
 mod tally;
 
@@ -41,5 +43,7 @@ fn every_recorded_case_has_the_same_answer_here() {
     allow_list::run(&dir, &mut tally);
     definitions::run(&dir, &mut tally);
     execute::run(&dir, &mut tally);
+    normalize::run(&dir, &mut tally);
+    handoff::run(&dir, &mut tally);
     tally.report();
 }

@@ -1,8 +1,12 @@
 //! What OpenAI's chat completions and those who speak it after them (vLLM,
 //! Ollama) have in common.
 
+mod history;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+pub(super) use history::{Style, read_message, write};
 
 use super::{
     Arguments, ReplyCall, ToolResult,

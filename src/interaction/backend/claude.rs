@@ -1,11 +1,17 @@
 //! Anthropic Messages: calls are `tool_use` blocks, and a round's results are
 //! one user message of `tool_result` blocks, pictures within them.
 
+mod history;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub(super) use history::{BEFORE_THE_MODEL, kept, read_block, read_untyped};
+
 use super::{
     Arguments, Image, Outcome, ReplyCall, ToolResult,
+    notes::Notes,
+    pairing::Turn,
     raw::Object,
     result::{Base64, True, written},
     shape::Shape,
@@ -23,7 +29,11 @@ impl Shape for Claude {
     /// the results first.
     fn messages(&self, results: &[ToolResult]) -> Vec<String> {
         let content = results.iter().map(Block::of).collect();
-        vec![written(&Turn { role: "user", content })]
+        vec![written(&UserTurn { role: "user", content })]
+    }
+
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        history::write(turns, notes)
     }
 }
 
@@ -43,7 +53,7 @@ fn call(block: &Object) -> Option<ReplyCall> {
 }
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct UserTurn<'a> {
     role: &'static str,
     content: Vec<Block<'a>>,
 }

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 use super::{
     Outcome, ReplyCall, ToolResult,
     claude::Claude,
+    notes::Notes,
+    pairing::Turn,
     result::{Base64, True, written},
     shape::Shape,
 };
@@ -26,6 +28,11 @@ impl Shape for ClaudeCode {
             written(&McpResult { content: content(result), is_error: ToolResult::failed(result) })
         };
         results.iter().map(message).collect()
+    }
+
+    /// A session is kept in Claude's messages.
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        Claude.history(turns, notes)
     }
 }
 

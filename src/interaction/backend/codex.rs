@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 
 use super::{
     ReplyCall, ToolResult,
-    gpt::Responses,
+    gpt::{Responses, Style, write_items},
+    notes::Notes,
+    pairing::Turn,
     result::{DataUrl, Pictures, Text, True, written},
     shape::Shape,
 };
@@ -34,9 +36,14 @@ impl Shape for Codex {
         let pictures = Pictures::of(results).map(|pictures| {
             let note = Input::Text { text: &pictures.note };
             let images = pictures.images.iter().map(|image| Input::Image { url: DataUrl(image) });
-            written(&Turn { input: std::iter::once(note).chain(images).collect() })
+            written(&Resumed { input: std::iter::once(note).chain(images).collect() })
         });
         results.iter().map(message).chain(pictures).collect()
+    }
+
+    /// The items of a thread, as its `history` takes them.
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        write_items(turns, Style::Codex, notes)
     }
 }
 
@@ -54,7 +61,7 @@ struct Content<'a> {
 }
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct Resumed<'a> {
     input: Vec<Input<'a>>,
 }
 

@@ -56,6 +56,21 @@ impl Dialect {
         }
     }
 
+    /// The dialect whose history it reads and writes: Claude Code keeps Claude's
+    /// messages, Codex keeps the items of OpenAI Responses, and older function
+    /// calls are chat.
+    pub(super) fn family(self) -> Dialect {
+        match self {
+            Dialect::Claude | Dialect::ClaudeCode => Dialect::Claude,
+            Dialect::Codex | Dialect::GptResponses => Dialect::GptResponses,
+            Dialect::GptChat | Dialect::GptFunctions => Dialect::GptChat,
+            Dialect::GeminiInteractions
+            | Dialect::GeminiGenerateContent
+            | Dialect::Ollama
+            | Dialect::Vllm => self,
+        }
+    }
+
     /// What a backend means where no reply tells the dialect: gpt is chat,
     /// gemini is Interactions. None for an unspecified backend.
     pub fn default_of(backend: Backend) -> Option<Dialect> {

@@ -1,11 +1,19 @@
 //! Google Gemini: the Interactions API, whose turns are steps, and
 //! generateContent, whose turns are contents of parts.
 
+mod generate_content;
+mod interactions;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub(super) use generate_content::{is_part, read_part, speaker};
+pub(super) use interactions::{is_step, read_step};
+
 use super::{
     Arguments, Outcome, ReplyCall, ToolResult,
+    notes::Notes,
+    pairing::Turn,
     raw::{Kind, Object},
     result::{Base64, Pictures, Text, True, written},
     shape::Shape,
@@ -47,6 +55,10 @@ impl Shape for Interactions {
             written(&UserInput { content: std::iter::once(note).chain(images).collect() })
         });
         results.iter().map(step).chain(pictures).collect()
+    }
+
+    fn history(&self, turns: Vec<Turn>, _notes: &mut Notes) -> Vec<String> {
+        interactions::write(turns)
     }
 }
 
@@ -113,6 +125,10 @@ impl Shape for GenerateContent {
             written(&Content { role: "user", parts })
         });
         std::iter::once(responses).chain(pictures).collect()
+    }
+
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        generate_content::write(turns, notes)
     }
 }
 

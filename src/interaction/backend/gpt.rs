@@ -1,10 +1,16 @@
 //! OpenAI: chat completions, their older function calls, and Responses.
 
+mod history;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub(super) use history::{Style, read_item, write as write_items};
+
 use super::{
     Arguments, ReplyCall, ToolResult, chat,
+    notes::Notes,
+    pairing::Turn,
     raw::Object,
     result::{DataUrl, Pictures, Text, written},
     shape::Shape,
@@ -20,6 +26,10 @@ impl Shape for Chat {
 
     fn messages(&self, results: &[ToolResult]) -> Vec<String> {
         chat::messages(results)
+    }
+
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        chat::write(turns, chat::Style::Free, notes)
     }
 }
 
@@ -39,6 +49,10 @@ impl Shape for Functions {
             written(&FunctionMessage { role: "function", name: &result.name, content })
         };
         results.iter().map(message).chain(chat::picture_message(results)).collect()
+    }
+
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        chat::write(turns, chat::Style::Functions, notes)
     }
 }
 
@@ -80,6 +94,10 @@ impl Shape for Responses {
             written(&UserItem { role: "user", content })
         });
         results.iter().map(item).chain(pictures).collect()
+    }
+
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        history::write(turns, Style::Responses, notes)
     }
 }
 

@@ -1,26 +1,41 @@
-//! Model providers' native shapes: the calls in a provider's raw reply, and
-//! tool results as what to append for that provider. One file a backend, which
-//! implements `Shape`; which of them a reply has is told in `recognition`. Pure:
-//! no I/O.
+//! Model providers' native shapes: the calls in a provider's raw reply, tool
+//! results as what to append for that provider, and whole conversations read and
+//! written whoever produced them. One file a backend, which implements `Shape`
+//! (its history in a folder of its name); which of them a reply has is told in
+//! `recognition`, what a stored turn holds in `turn`. Pure: no I/O.
 
 mod arguments;
+mod call_id;
 mod chat;
 mod claude;
 mod claude_code;
 mod codex;
+mod convert;
 mod dialect;
 mod gemini;
 mod gpt;
+mod notes;
 mod ollama;
+mod pairing;
+mod part;
 mod raw;
 mod recognition;
+mod records;
 mod reply;
 mod result;
 mod shape;
+mod shown;
+mod turn;
+mod unit;
+mod usage;
 mod vllm;
 
 pub use arguments::Arguments;
+pub use convert::{Converted, convert};
 pub use dialect::{Dialect, UnknownBackend, backend_name, parse_backend};
+pub use notes::Note;
+pub use part::{NormalizedMessage, Part, normalize};
 pub use reply::{MAX_DEPTH, Reply, ReplyCall, ReplyError, read_reply};
 pub use result::{Image, Outcome, ToolResult};
 pub use shape::messages;
+pub use usage::usage;

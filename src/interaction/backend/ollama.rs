@@ -1,11 +1,17 @@
 //! Ollama chat: arguments are an object, calls seldom have an id, and a result
 //! is paired by its order and `tool_name`.
 
+mod history;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub(super) use history::{kept, pictures};
+
 use super::{
     ReplyCall, ToolResult, chat,
+    notes::Notes,
+    pairing::Turn,
     result::{Base64, Pictures, Text, written},
     shape::Shape,
 };
@@ -30,6 +36,10 @@ impl Shape for Ollama {
             written(&UserMessage { role: "user", content: &pictures.note, images })
         });
         results.iter().map(message).chain(pictures).collect()
+    }
+
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        history::write(turns, notes)
     }
 }
 

@@ -9,7 +9,9 @@ use super::{
     codex::Codex,
     gemini::{GenerateContent, Interactions},
     gpt::{Chat, Functions, Responses},
+    notes::Notes,
     ollama::Ollama,
+    pairing::Turn,
     vllm::Vllm,
 };
 
@@ -23,6 +25,11 @@ pub(super) trait Shape {
     /// What to append for the provider, each one JSON text. Results are in the
     /// order of their calls, and there is at least one.
     fn messages(&self, results: &[ToolResult]) -> Vec<String>;
+
+    /// A whole conversation, each message one JSON text. Units hold only what
+    /// the dialect takes, native ones only of its own family, and each call has
+    /// its answer. What cannot be written all the same is noted.
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String>;
 }
 
 /// The backend that speaks a dialect.

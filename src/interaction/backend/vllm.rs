@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{ReplyCall, ToolResult, chat, shape::Shape};
+use super::{ReplyCall, ToolResult, chat, notes::Notes, pairing::Turn, shape::Shape};
 
 /// vLLM. Pieces are `tool_calls`.
 pub(super) struct Vllm;
@@ -14,5 +14,9 @@ impl Shape for Vllm {
 
     fn messages(&self, results: &[ToolResult]) -> Vec<String> {
         chat::messages(results)
+    }
+
+    fn history(&self, turns: Vec<Turn>, notes: &mut Notes) -> Vec<String> {
+        chat::write(turns, chat::Style::Alternating, notes)
     }
 }
