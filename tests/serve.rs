@@ -194,7 +194,7 @@ async fn connections_past_the_limit_wait_for_room() {
 async fn the_same_service_runs_in_process() {
     let gate = Arc::new(Notify::new());
     gate.notify_one();
-    let channel = in_process(gated(gate)).await.unwrap();
+    let channel = in_process(gated(gate), None).await.unwrap();
     let request = pb::StreamActionRequest { action: "gated".to_owned(), ..Default::default() };
     let events = client::actions(channel).stream_action(request).await.unwrap().into_inner();
     let (numbers, status) = soon(rest(events)).await.unwrap();

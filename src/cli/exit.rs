@@ -85,9 +85,9 @@ pub enum Failure {
     /// The store was not opened.
     #[error("--store: {0}")]
     Store(#[from] store::OpenError),
-    /// The store did not do it.
-    #[error("{0}")]
-    Kept(Status),
+    /// It was not said where conversations are kept.
+    #[error("where are the conversations? Give --store PLACE or --server URL")]
+    NoPlace,
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -138,6 +138,7 @@ impl Failure {
             | Self::BinaryToTerminal
             | Self::LogFilter(_)
             | Self::Config(_)
+            | Self::NoPlace
             | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
@@ -152,13 +153,6 @@ impl Failure {
             | Self::Serve(_)
             | Self::Store(_)
             | Self::System(_) => OTHER_FAILURE,
-            Self::Kept(status) => match status.code {
-                Code::InvalidArgument
-                | Code::NotFound
-                | Code::AlreadyExists
-                | Code::FailedPrecondition => BAD_INPUT,
-                _ => OTHER_FAILURE,
-            },
             Self::BrokenPipe => 0,
             Self::Interrupted(signal) => signal.exit_code(),
         }
