@@ -278,3 +278,48 @@ async fn a_recorded_round_is_in_the_conversation_and_runs_once() {
     assert_eq!(Some(&turns[1]), first.interaction.as_ref());
     assert_eq!(turns[1].previous_interaction_id, "t1");
 }
+
+#[tokio::test]
+async fn a_kept_conversation_is_converted_for_another_provider() {
+    let mut service = service().await;
+    let request = pb::ExecuteActionsFromInteractionRequest {
+        interaction_json: REPLY.into(),
+        allowed_actions: vec!["echo".into()],
+        store: true,
+        conversation: "c".into(),
+        interaction_id: "t1".into(),
+        ..Default::default()
+    };
+    service.actions.execute_actions_from_interaction(request).await.expect("ran");
+    let mut request = pb::ConvertInteractionsRequest {
+        conversation: "c".into(),
+        to: pb::Backend::Gpt as i32,
+        ..Default::default()
+    };
+    let converted = service.interactions.convert_interactions(request.clone()).await;
+    let messages = converted.expect("converted").into_inner().messages;
+    let messages: Vec<serde_json::Value> =
+        messages.iter().map(|json| serde_json::from_str(json).expect("JSON")).collect();
+    assert_eq!(messages[0]["tool_calls"][0]["function"]["name"], "echo");
+    assert_eq!(messages[1]["role"], "tool");
+    request.dialect = "responses".into();
+    let converted = service.interactions.convert_interactions(request.clone()).await;
+    assert!(converted.expect("converted").get_ref().messages[0].contains("function_call"));
+    request.dialect = "odd".into();
+    let refused = service.interactions.convert_interactions(request).await;
+    assert_eq!(reason(refused), Reason::InvalidRequest);
+
+    let normalize = pb::NormalizeInteractionRequest {
+        body: Some(pb::normalize_interaction_request::Body::Interaction(Interaction {
+            role: Role::Model as i32,
+            content: vec![Chunk::new("application/json", REPLY)],
+            ..Interaction::default()
+        })),
+    };
+    let normalized = service.interactions.normalize_interaction(normalize).await;
+    let parts = normalized.expect("normalized").into_inner().parts;
+    let Some(pb::normalized_part::Part::ToolCall(call)) = &parts[0].part else {
+        panic!("{parts:?}")
+    };
+    assert_eq!((call.id.as_str(), call.name.as_str()), ("toolu_1", "echo"));
+}

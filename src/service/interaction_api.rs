@@ -5,7 +5,7 @@ use std::{pin::Pin, sync::Arc};
 use futures::{Stream, StreamExt as _};
 use tonic::{Request, Response, Streaming};
 
-use super::records;
+use super::{history, records};
 use crate::interaction::store::{
     After, ConversationName, Existed, RecordId, Store, Watched, lines, watch,
 };
@@ -200,6 +200,33 @@ impl InteractionService for InteractionApi {
         request: Request<pb::ValidateInteractionRequest>,
     ) -> Result<Response<pb::ValidateInteractionResponse>, tonic::Status> {
         Ok(Response::new(records::validate(request.into_inner())?))
+    }
+
+    async fn normalize_interaction(
+        &self,
+        request: Request<pb::NormalizeInteractionRequest>,
+    ) -> Result<Response<pb::NormalizeInteractionResponse>, tonic::Status> {
+        Ok(Response::new(history::normalized(request.into_inner())?))
+    }
+
+    async fn convert_interactions(
+        &self,
+        request: Request<pb::ConvertInteractionsRequest>,
+    ) -> Result<Response<pb::ConvertInteractionsResponse>, tonic::Status> {
+        let request = request.into_inner();
+        let turns = match (request.conversation.as_str(), request.interactions.is_empty()) {
+            ("", _) => history::checked(request.interactions)?,
+            (conversation, true) => {
+                let conversation = name(conversation.to_owned())?;
+                history::kept(self.store()?.as_ref(), &conversation, request.up_to_position).await?
+            }
+            (_, false) => {
+                let both = "conversation and interactions: only one can be given";
+                return Err(Status::of(Reason::InvalidRequest, both).into());
+            }
+        };
+        let dialect = history::dialect(request.to, &request.dialect)?;
+        Ok(Response::new(history::converted(&turns, dialect)))
     }
 }
 

@@ -4,6 +4,7 @@
 mod action_api;
 mod actions;
 mod caller;
+mod history;
 mod interaction_api;
 mod struct_json;
 mod start;

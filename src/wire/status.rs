@@ -102,6 +102,7 @@ fn code_of(reason: Reason) -> Code {
         Reason::StoreUnavailable => Code::Unavailable,
         Reason::RecordBroken => Code::DataLoss,
         Reason::OutcomeUnknown | Reason::LeaseLost => Code::Aborted,
+        Reason::HistoryTooLarge => Code::ResourceExhausted,
     }
 }
 
