@@ -23,6 +23,7 @@ export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 # The path of this folder may hold spaces: targets are relative, uses are quoted.
 export A11_GRPCURL := $(CURDIR)/.venv/bin/grpcurl
 export A11_VENV := $(CURDIR)/.venv
+export A11_PYTHON := $(CURDIR)/.venv/bin/python
 export A11_BUF := $(CURDIR)/tools/node_modules/.bin/buf
 
 PROTO_BASELINE := proto/baseline/a11.v1.binpb
@@ -88,9 +89,10 @@ clean: ## Remove everything that was built or installed in this folder
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input
 
 # Two steps, so that a package without a wheel is built with pinned tools.
-.venv/.tests-ready: tests/requirements-build.txt tests/requirements.txt | .venv/bin/python
+.venv/.tests-ready: tests/requirements-build.txt tests/requirements.txt tests/interop/requirements.txt | .venv/bin/python
 	@$(PIP) -r tests/requirements-build.txt
 	@$(PIP) --no-build-isolation -r tests/requirements.txt
+	@$(PIP) -r tests/interop/requirements.txt
 	@.venv/bin/grpcurl --version >/dev/null 2>&1 || { echo 'grpcurl was installed but does not run' >&2; exit 1; }
 	@touch $@
 

@@ -28,7 +28,7 @@ fn run(arguments: &[&str], folder: &Path) -> (String, Option<i32>) {
 const LINES: &str = "{\"id\":\"a\",\"role\":\"user\",\"content\":[{\"data\":\"aGVsbG8=\",\
     \"metadata\":{\"mimetype\":\"text/plain\"}}]}\n\
     {\"id\":\"b\",\"role\":\"model\",\"model\":\"m-1\",\"previous_interaction_id\":\"a\",\
-    \"content\":[{\"data\":\"PGI-aGk8L2I-\",\"metadata\":{\"mimetype\":\"text/plain\"}}]}\n";
+    \"content\":[{\"data\":\"PGI+aGk8L2I+\",\"metadata\":{\"mimetype\":\"text/plain\"}}]}\n";
 
 #[test]
 fn a_conversation_is_imported_listed_shown_and_exported() {

@@ -230,6 +230,7 @@ async fn reflection_answers_in_both_versions() {
     for services in [services!(v1), services!(v1alpha)] {
         let expected = [
             "a11.v1.ActionService",
+            "a11.v1.InteractionService",
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",

@@ -10,7 +10,7 @@ use super::{
     result::written,
     shape::shape_of,
     turn::{Source, read_chunk, units_of},
-    unit::{Content, Picture, Speaker, Unit},
+    unit::{Content, Native, Picture, Speaker, Unit},
 };
 use crate::wire::{
     Status,
@@ -139,7 +139,8 @@ fn note_empty_failure(interaction: &Interaction, units: &[Unit], notes: &mut Not
 /// A unit as the target takes it: as it was written, or its parts. What cannot
 /// be sent is noted.
 fn prepare(interaction: &str, mut unit: Unit, to: Dialect, notes: &mut Notes) -> Option<Unit> {
-    if unit.native.as_ref().is_some_and(|native| native.family != to.family()) {
+    let goes_back = |native: &Native| native.family == to.family() && !is_refused(&unit, to);
+    if !unit.native.as_ref().is_some_and(goes_back) {
         unit.native = None;
     }
     if unit.native.is_some() {
@@ -179,6 +180,19 @@ fn prepare(interaction: &str, mut unit: Unit, to: Dialect, notes: &mut Notes) ->
         }
     }
     (!parts.is_empty()).then_some(Unit { parts, own: String::new(), ..unit })
+}
+
+/// Whether a picture in it would have the whole conversation refused, whoever
+/// wrote it: a tool may give pictures of any type.
+fn is_refused(unit: &Unit, to: Dialect) -> bool {
+    unit.parts.iter().any(|part| match part {
+        Content::Image(picture) => {
+            let by_assistant = unit.speaker == Speaker::Model && to.family() == Dialect::Claude;
+            by_assistant || refusal(picture, to).is_some()
+        }
+        Content::Result(result) => result.images.iter().any(|p| refusal(p, to).is_some()),
+        Content::Text(_) | Content::Call(_) => false,
+    })
 }
 
 fn stand_in(why: &str) -> String {

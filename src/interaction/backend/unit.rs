@@ -109,6 +109,12 @@ impl Unit {
 }
 
 impl Call {
+    /// Whether its name is one that a provider can have been given.
+    pub(super) fn is_named(&self) -> bool {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':');
+        !self.name.is_empty() && self.name.bytes().all(plain)
+    }
+
     /// A call as its provider wrote it.
     pub(super) fn new(
         id: Option<String>,

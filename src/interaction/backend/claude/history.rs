@@ -46,12 +46,18 @@ pub(in crate::interaction::backend) fn read_block(
     units.push(match kind {
         "tool_use" => {
             let input = block.get("input");
+            let call = Call::new(block.id("id"), block.text("name"), input);
             // Claude takes no input that is not an object.
             let is_object = input.is_some_and(|input| Kind::of(input) == Kind::Object);
-            let native = is_object.then(native).flatten();
-            Unit::call(Call::new(block.id("id"), block.text("name"), input)).with(native)
+            let is_whole = is_object && call.is_named();
+            let native = is_whole.then(native).flatten();
+            Unit::call(call).with(native)
         }
-        "tool_result" => Unit::result(result(block)).with(native()),
+        "tool_result" => {
+            let content = block.get("content").map(Kind::of);
+            let is_whole = matches!(content, None | Some(Kind::Text | Kind::List));
+            Unit::result(result(block)).with(is_whole.then(native).flatten())
+        }
         "thinking" => {
             // Without its signature, Claude refuses it.
             let signed = block.text("signature").is_some_and(|signature| !signature.is_empty());
@@ -108,13 +114,13 @@ pub(in crate::interaction::backend) fn write(turns: Vec<Turn>, notes: &mut Notes
                 .extend(answers.into_iter().map(|answer| Block::raw(result_block(answer))));
         }
     }
-    writer.flush();
-    writer.messages
+    writer.finish()
 }
 
 struct Writer<'a> {
     notes: &'a mut Notes,
-    messages: Vec<String>,
+    /// Roles and blocks; no two neighbours have one role.
+    messages: Vec<(&'static str, Vec<Block>)>,
     /// Who the message in the making is from.
     speaker: Speaker,
     blocks: Vec<Block>,
@@ -208,21 +214,31 @@ impl Writer<'_> {
             Speaker::Model => "assistant",
             Speaker::User | Speaker::System => "user",
         };
-        if self.messages.is_empty() && role == "assistant" {
-            self.messages.push(written(&Message {
-                role: "user",
-                content: Written::Text(BEFORE_THE_MODEL.to_owned()),
-            }));
+        match self.messages.last_mut() {
+            // Nothing was left of the turn between.
+            Some((before, written)) if *before == role => written.append(&mut blocks),
+            _ => self.messages.push((role, blocks)),
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        self.flush();
+        if self.messages.first().is_some_and(|(role, _)| *role == "assistant") {
+            let block = Block::Text(BEFORE_THE_MODEL.to_owned());
+            self.messages.insert(0, ("user", vec![block]));
             self.notes.added("", "a first user turn", "the conversation begins with the model");
         }
-        let content = match (role, blocks.pop()) {
-            ("user", Some(Block::Text(text))) if blocks.is_empty() => Written::Text(text),
-            (_, last) => {
-                blocks.extend(last);
-                Written::Blocks(blocks.into_iter().map(Block::into_raw).collect())
-            }
+        let message = |(role, mut blocks): (&'static str, Vec<Block>)| {
+            let content = match (role, blocks.pop()) {
+                ("user", Some(Block::Text(text))) if blocks.is_empty() => Written::Text(text),
+                (_, last) => {
+                    blocks.extend(last);
+                    Written::Blocks(blocks.into_iter().map(Block::into_raw).collect())
+                }
+            };
+            written(&Message { role, content })
         };
-        self.messages.push(written(&Message { role, content }));
+        self.messages.into_iter().map(message).collect()
     }
 }
 

@@ -67,10 +67,10 @@ pub(in crate::interaction::backend) fn read_part(
     let response = part.either(["functionResponse", "function_response"]).and_then(Object::of);
     units.push(if let Some(call) = call {
         let arguments = call.get("args");
-        let is_whole = call.get("name").is_some()
-            && arguments.is_none_or(|arguments| Kind::of(arguments) == Kind::Object);
-        let native = is_whole.then(native).flatten();
-        Unit::call(Call::new(call.id("id"), call.text("name"), arguments)).with(native)
+        let is_object = arguments.is_none_or(|arguments| Kind::of(arguments) == Kind::Object);
+        let call = Call::new(call.id("id"), call.text("name"), arguments);
+        let is_whole = is_object && call.is_named();
+        Unit::call(call).with(is_whole.then(native).flatten())
     } else if let Some(response) = response {
         Unit::result(result(&response)).with(native())
     } else if part.get("thought").is_some_and(|raw| raw.get() == "true") {
@@ -196,9 +196,14 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        let parts = std::mem::take(&mut self.parts);
-        if !parts.is_empty() {
-            self.contents.push(Written { role: self.role, parts });
+        let mut parts = std::mem::take(&mut self.parts);
+        let role = self.role;
+        match self.contents.last_mut() {
+            _ if parts.is_empty() => {}
+            Some(before) if role == "model" && before.role == role => {
+                before.parts.append(&mut parts);
+            }
+            _ => self.contents.push(Written { role, parts }),
         }
     }
 }
@@ -207,7 +212,8 @@ impl Writer {
 fn response(answer: &Answer) -> Box<RawValue> {
     let Answer { name, own_id, is_native, result, native, .. } = answer;
     let id = own_id.as_deref().filter(|_| *is_native);
-    if let Some(native) = native.as_ref().filter(|_| *is_native && id == result.id.as_deref()) {
+    let is_its = || *is_native && id == result.id.as_deref() && result.name.as_ref() == Some(name);
+    if let Some(native) = native.as_ref().filter(|_| is_its()) {
         return native.raw.clone();
     }
     let text = marked_text(result);

@@ -38,10 +38,9 @@ pub(in crate::interaction::backend) fn read_step(
     match kind {
         "function_call" => {
             let arguments = step.get("arguments");
-            let is_whole = step.id("id").is_some()
-                && step.get("name").is_some()
-                && arguments.is_some_and(|arguments| Kind::of(arguments) == Kind::Object);
+            let is_object = arguments.is_some_and(|arguments| Kind::of(arguments) == Kind::Object);
             let call = Call::new(step.id("id"), step.text("name"), arguments);
+            let is_whole = call.id.is_some() && call.is_named() && is_object;
             units.push(Unit::call(call).with(is_whole.then(native).flatten()));
         }
         "function_result" => {
@@ -49,7 +48,8 @@ pub(in crate::interaction::backend) fn read_step(
             let is_error = step.get("is_error").is_some_and(|raw| raw.get() == "true");
             let (id, name) = (step.id("call_id"), step.text("name"));
             let result = CallResult { id, name, text, is_error, images };
-            units.push(Unit::result(result).with(native()));
+            let is_whole = result.id.is_some() && step.get("result").is_some();
+            units.push(Unit::result(result).with(is_whole.then(native).flatten()));
         }
         "thought" => units.push(Unit::own(Speaker::Model, "reasoning", native())),
         _ => {
@@ -61,20 +61,10 @@ pub(in crate::interaction::backend) fn read_step(
             }
             let parts: Vec<Content> =
                 said.iter_mut().flat_map(|unit| std::mem::take(&mut unit.parts)).collect();
-            let is_all = said.iter().all(|unit| unit.own.is_empty());
-            match (parts.is_empty() && is_all, native()) {
-                (true, _) => {}
-                // What the step holds beside its parts stays with it.
-                (false, Some(native)) => units.push(Unit {
-                    speaker,
-                    parts,
-                    native: Some(native),
-                    own: "a step of Gemini's own".to_owned(),
-                }),
-                (false, None) => {
-                    units.extend(parts.into_iter().map(|part| Unit::of(speaker, part)));
-                    units.extend(said.into_iter().filter(|unit| !unit.own.is_empty()));
-                }
+            let own = said.into_iter().map(|unit| unit.own).find(|own| !own.is_empty());
+            if !parts.is_empty() || own.is_some() {
+                let own = own.unwrap_or_default();
+                units.push(Unit { speaker, parts, native: native(), own });
             }
         }
     }

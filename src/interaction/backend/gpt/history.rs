@@ -8,7 +8,7 @@ use crate::interaction::backend::{
     Dialect, chat,
     notes::Notes,
     pairing::{Answer, Turn},
-    raw::Object,
+    raw::{Kind, Object},
     result::{DataUrl, written},
     shown::{after_results, shown_text},
     turn::{Source, read_value},
@@ -30,14 +30,19 @@ pub(in crate::interaction::backend) fn read_item(
     units.push(match item.text("type").as_deref() {
         Some("function_call") => {
             let id = item.id("call_id").or_else(|| item.id("id"));
-            let is_whole = item.get("call_id").is_some() && item.get("name").is_some();
-            let native = is_whole.then(native).flatten();
-            Unit::call(Call::new(id, item.text("name"), item.get("arguments"))).with(native)
+            let call = Call::new(id, item.text("name"), item.get("arguments"));
+            let is_whole = item.get("call_id").is_some()
+                && item.get("arguments").is_some_and(|raw| Kind::of(raw) == Kind::Text)
+                && call.is_named();
+            Unit::call(call).with(is_whole.then(native).flatten())
         }
         Some("function_call_output") => {
             let (text, images) = read_result(item.get("output"));
             let id = item.id("call_id");
-            Unit::result(CallResult { id, text, images, ..CallResult::default() }).with(native())
+            let output = item.get("output").map(Kind::of);
+            let is_whole = matches!(output, Some(Kind::Text | Kind::List));
+            Unit::result(CallResult { id, text, images, ..CallResult::default() })
+                .with(is_whole.then(native).flatten())
         }
         Some("reasoning") => Unit::own(model, "reasoning", native()),
         _ if is_output(item, source) => {
