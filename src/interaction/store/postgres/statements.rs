@@ -50,10 +50,10 @@ pub(super) async fn append(
             (column(&row, 0)?, column(&row, 1)?, column(&row, 2)?)
         }
     };
-    if length > 0 {
-        if let Some(there) = find(tx, key, id).await? {
-            return same(&there, record);
-        }
+    if length > 0
+        && let Some(there) = find(tx, key, id).await?
+    {
+        return same(&there, record);
     }
     if !previous.is_empty() {
         let sql = "SELECT 1 FROM a11_interaction WHERE conversation = $1 AND id = $2";
