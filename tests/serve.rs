@@ -194,7 +194,7 @@ async fn connections_past_the_limit_wait_for_room() {
 async fn the_same_service_runs_in_process() {
     let gate = Arc::new(Notify::new());
     gate.notify_one();
-    let channel = in_process(gated(gate)).await.unwrap();
+    let channel = in_process(gated(gate), None).await.unwrap();
     let request = pb::StreamActionRequest { action: "gated".to_owned(), ..Default::default() };
     let events = client::actions(channel).stream_action(request).await.unwrap().into_inner();
     let (numbers, status) = soon(rest(events)).await.unwrap();
@@ -230,6 +230,7 @@ async fn reflection_answers_in_both_versions() {
     for services in [services!(v1), services!(v1alpha)] {
         let expected = [
             "a11.v1.ActionService",
+            "a11.v1.InteractionService",
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",

@@ -30,7 +30,10 @@ pub struct NestedCall {
 
 impl NestedCall {
     pub(super) fn new(context: Context, action: &str) -> Self {
-        let flowing = context.headers().iter().filter(|(name, _)| headers::flows(name));
+        let flowing = context
+            .headers()
+            .iter()
+            .filter(|(name, _)| headers::flows(name) && *name != headers::IDEMPOTENCY_KEY);
         let headers = flowing.map(|(name, value)| (name, value.clone())).collect();
         Self { context, action: action.to_owned(), arguments: vec![], headers, timeout: None }
     }

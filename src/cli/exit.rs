@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{arguments::ArgumentError, input::InputError};
 use crate::builtin::ConfigError;
 use crate::client::ConnectError;
-use crate::interaction::InteractionError;
+use crate::interaction::{InteractionError, store};
 use crate::mcp::{server_list::ServerListError, stdio::StdioError};
 use crate::runner::PatternError;
 use crate::serve::{BindError, ServeError, signals::Interruption};
@@ -84,6 +84,12 @@ pub enum Failure {
     /// A configuration that cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The store was not opened.
+    #[error("--store: {0}")]
+    Store(#[from] store::OpenError),
+    /// It was not said where conversations are kept.
+    #[error("where are the conversations? Give --store PLACE or --server URL")]
+    NoPlace,
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -158,6 +164,8 @@ impl Failure {
             | Self::Pattern(_)
             | Self::McpServers { .. }
             | Self::Config(_)
+            | Self::NoPlace
+            | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
             Self::Refused(status) => match status.code() {
@@ -171,6 +179,7 @@ impl Failure {
             | Self::Serve(_)
             | Self::McpListen { .. }
             | Self::McpStdio(_)
+            | Self::Store(_)
             | Self::System(_) => OTHER_FAILURE,
             Self::BrokenPipe => 0,
             Self::Interrupted(signal) => signal.exit_code(),

@@ -18,6 +18,7 @@ mod execute;
 mod actions;
 mod call;
 mod interaction;
+mod conversation;
 mod completions;
 
 pub use exit::{Failure, Outcome};

@@ -3,7 +3,7 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use super::{
-    actions, call, completions, execute,
+    actions, call, completions, conversation, execute,
     exit::{Failure, Outcome},
     interaction,
     logging::{self, LogFormat},
@@ -76,6 +76,7 @@ enum Command {
     Actions(actions::Actions),
     Call(call::Call),
     Interaction(interaction::InteractionArgs),
+    Conversation(conversation::ConversationArgs),
     Completions(completions::Completions),
 }
 
@@ -115,6 +116,7 @@ impl Program {
                 Command::Actions(command) => command.run().await,
                 Command::Call(command) => command.run(talk).await,
                 Command::Interaction(command) => command.run().await,
+                Command::Conversation(command) => command.run().await,
                 Command::Completions(command) => command.run(),
             }
         };

@@ -15,6 +15,7 @@ use super::{
     target::registry,
 };
 use crate::action::Registry;
+use crate::interaction::store;
 use crate::mcp::{
     McpServer,
     http::{HttpOptions, PATH},
@@ -34,6 +35,7 @@ use crate::serve::{Ending, Limits, Options, Origin, Server, Tls, signals::Signal
 Examples:
   a11-grpc serve --config actions.toml
   a11-grpc serve --listen 127.0.0.1:0 --config actions.toml     (takes a free port)
+  a11-grpc serve --config actions.toml --store conversations.db
   a11-grpc serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
 
   a11-grpc serve --config actions.toml --mcp           (MCP on http://127.0.0.1:8013/mcp too)
@@ -52,6 +54,12 @@ pub(super) struct Serve {
     /// Serve the actions of this TOML file beside the built-in ones
     #[arg(long, value_name = "FILE", env = "A11_CONFIG")]
     config: Option<PathBuf>,
+
+    /// Keep conversations, and a record of the calls run for them, in this SQLite
+    /// file, made at first use, or in a PostgreSQL database:
+    /// postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "PLACE", env = "A11_STORE", hide_env_values = true)]
+    store: Option<String>,
 
     /// Serve with TLS: the certificate chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -134,7 +142,11 @@ impl Serve {
             ..Limits::default()
         };
         let allowed_origins = self.allow_origin.clone();
-        let options = Options { listen, registry, limits, tls, allowed_origins };
+        let store = match &self.store {
+            Some(place) => Some(store::open(place).await?),
+            None => None,
+        };
+        let options = Options { listen, registry, limits, tls, allowed_origins, store };
         let server = Server::bind(options).await?;
         if server.is_exposed() {
             warn_exposed(server.address());

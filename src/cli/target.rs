@@ -46,7 +46,7 @@ impl Target {
             Some(url) => connect(&url).await?,
             None => {
                 let config = self.config.clone().or_else(|| variable("A11_CONFIG").map(Into::into));
-                in_process(registry(config.as_deref())?).await?
+                in_process(registry(config.as_deref())?, None).await?
             }
         };
         Ok(client::actions(channel))

@@ -20,7 +20,10 @@ pub use pipe::pipe;
 
 use tonic::{codec::CompressionEncoding, transport::Channel};
 
-use crate::wire::pb::action_service_client::ActionServiceClient;
+use crate::wire::pb::{
+    action_service_client::ActionServiceClient,
+    interaction_service_client::InteractionServiceClient,
+};
 
 /// The largest message, in bytes and uncompressed, that is sent or taken.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -29,6 +32,15 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// have. Requests go uncompressed; answers may come compressed.
 pub fn actions(channel: Channel) -> ActionServiceClient<Channel> {
     ActionServiceClient::new(channel)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// The same of the interaction service.
+pub fn interactions(channel: Channel) -> InteractionServiceClient<Channel> {
+    InteractionServiceClient::new(channel)
         .accept_compressed(CompressionEncoding::Zstd)
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)

@@ -11,6 +11,8 @@ pub mod portable;
 pub mod proto_json;
 pub mod document;
 pub mod backend;
+pub mod transcript;
+pub mod store;
 
 pub use crate::wire::pb::Interaction;
 pub use canonical::canonicalize;

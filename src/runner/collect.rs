@@ -2,7 +2,7 @@
 
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{document::ResultDocument, limits::Limits, plan::PlannedCall};
+use super::{document::ResultDocument, journal::Journal, limits::Limits, plan::PlannedCall};
 use crate::action::{
     ActionSchema, Call, Event, Port, Run, Scope,
     schema::{Field, WHOLE_RESULT_ID},
@@ -59,7 +59,7 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    fn refused(status: Status) -> Self {
+    pub(super) fn refused(status: Status) -> Self {
         Self { status, log: String::new(), fragments: vec![], document: None }
     }
 }
@@ -75,8 +75,9 @@ pub(super) async fn collect(
     limits: &Limits,
     end: Option<Instant>,
     events: Events,
+    journal: &dyn Journal,
 ) -> Collected {
-    let collected = run(scope, place, call, limits, end, &events).await;
+    let collected = run(scope, place, call, limits, end, &events, journal).await;
     if events.is_some() {
         let (status, log) = (collected.status.clone(), collected.log.clone());
         tell(&events, CallEvent::Finished { call: place, status, log }).await;
@@ -91,24 +92,38 @@ async fn run(
     limits: &Limits,
     end: Option<Instant>,
     events: &Events,
+    journal: &dyn Journal,
 ) -> Collected {
+    let schema = call.start.as_ref().ok().map(|prepared| prepared.entry.schema());
+    match journal.recorded(&call.id, schema).await {
+        Ok(None) => {}
+        Ok(Some(collected)) => return collected,
+        Err(status) => return Collected::refused(status),
+    }
     let prepared = match call.start {
         Ok(prepared) => prepared,
         Err(status) => return Collected::refused(status),
     };
     let schema = prepared.entry.schema().clone();
+    if let Err(status) = journal.begin(&call.id).await {
+        return Collected::refused(status);
+    }
     let start = scope.start(Call {
-        id: call.id,
+        id: call.id.clone(),
         entry: prepared.entry,
         inputs: prepared.inputs,
         headers: prepared.headers,
         deadline: end,
     });
-    match start {
+    let collected = match start {
         Ok(run) => {
             tell(events, CallEvent::Started { call: place }).await;
-            Collector::new(place, schema, limits, events).follow(run).await
+            Collector::new(place, schema, limits, events).follow(run, journal).await
         }
+        Err(status) => Collected::refused(status),
+    };
+    match journal.end(&call.id, &collected).await {
+        Ok(()) => collected,
         Err(status) => Collected::refused(status),
     }
 }
@@ -138,9 +153,21 @@ impl<'a> Collector<'a> {
         Self { place, schema, limits, events, outputs, log, output_bytes: 0, media_bytes: 0 }
     }
 
-    async fn follow(mut self, mut run: Run) -> Collected {
+    async fn follow(mut self, mut run: Run, journal: &dyn Journal) -> Collected {
+        let mut stopped = journal.stopped();
+        let mut stopping = false;
         let status = loop {
-            match run.next_event().await {
+            // Both are cancel safe: waiting to be stopped loses nothing.
+            let event = tokio::select! {
+                biased;
+                status = &mut stopped, if !stopping => {
+                    stopping = true;
+                    run.stop(status);
+                    continue;
+                }
+                event = run.next_event() => event,
+            };
+            match event {
                 Some(Event::Output(port, pieces)) => {
                     if let Err(status) = self.take(port, pieces).await {
                         run.stop(status);

@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 
 use super::{
     collect::{CallEvent, collect},
+    journal::{Journal, Unrecorded},
     plan::Plan,
     round::{Ended, Round},
 };
@@ -17,6 +18,16 @@ use crate::action::Scope;
 /// holds up the collecting of results, but neither the handlers nor their
 /// deadlines.
 pub async fn execute(scope: &Scope, plan: Plan, events: Option<mpsc::Sender<CallEvent>>) -> Round {
+    execute_recorded(scope, plan, events, &Unrecorded).await
+}
+
+/// The same, with a record of the calls.
+pub(super) async fn execute_recorded(
+    scope: &Scope,
+    plan: Plan,
+    events: Option<mpsc::Sender<CallEvent>>,
+    journal: &dyn Journal,
+) -> Round {
     let Plan { calls, dialect, limits, previous } = plan;
     let end = limits.end();
     let mut ended: Vec<Option<Ended>> = Vec::new();
@@ -28,7 +39,7 @@ pub async fn execute(scope: &Scope, plan: Plan, events: Option<mpsc::Sender<Call
             let (events, limits) = (events.clone(), &limits);
             async move {
                 let (id, id_is_own, name) = (call.id.clone(), call.id_is_own, call.name.clone());
-                let collected = collect(scope, place, call, limits, end, events).await;
+                let collected = collect(scope, place, call, limits, end, events, journal).await;
                 (place, Ended { id, id_is_own, name, collected })
             }
         })

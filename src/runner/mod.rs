@@ -3,15 +3,18 @@
 //! [`Plan`] settles what each call is before anything starts (allow-list, route,
 //! action, inputs); [`execute`] runs the calls in parallel and collects what
 //! they put out; [`Round`] is the result, in the order the model made the calls.
+//! [`Recorder`] does the same under a record, by which each turn is run once.
 
 pub mod allow_list;
 mod plan;
 mod route;
 mod limits;
+mod journal;
 mod collect;
 mod document;
 mod execute;
 mod round;
+mod recorder;
 
 pub use allow_list::{AllowList, PatternError};
 pub use collect::CallEvent;
@@ -19,4 +22,5 @@ pub use document::{Beside, Parts, ResultDocument};
 pub use execute::execute;
 pub use limits::{DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES, Limits};
 pub use plan::{Plan, RejectedCall, Request};
+pub use recorder::{DEFAULT_LEASE, Recorder, Recording};
 pub use round::{CallResult, Round};

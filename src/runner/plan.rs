@@ -70,6 +70,18 @@ pub(super) struct Prepared {
     pub(super) headers: Headers,
 }
 
+impl Prepared {
+    /// With the key by which the handler knows the call again; none where the turn
+    /// has no id.
+    fn known_as(mut self, turn: &str, call: &str) -> Self {
+        self.headers.remove(headers::IDEMPOTENCY_KEY);
+        if !turn.is_empty() {
+            self.headers.set(headers::IDEMPOTENCY_KEY, format!("{turn}/{call}"));
+        }
+        self
+    }
+}
+
 /// A call as it was asked for, whichever way.
 struct Asked {
     /// The model's own id; empty where it gave none.
@@ -110,13 +122,15 @@ impl Plan {
             configs: &interaction.action_configs,
             sender: sender.as_deref(),
         };
+        let turn = interaction.id.as_str();
         let calls = asked.into_iter().zip(ids).map(|(asked, id)| PlannedCall {
-            id,
             id_is_own: !asked.id.is_empty(),
             name: asked.name.clone(),
-            start: rules.settle(asked),
+            start: rules.settle(asked).map(|prepared| prepared.known_as(turn, &id)),
+            id,
         });
-        Ok(Self { calls: calls.collect(), dialect, limits, previous: interaction.id })
+        let calls = calls.collect();
+        Ok(Self { calls, dialect, limits, previous: interaction.id })
     }
 
     /// The ids and action names of the calls, in the order the model made them.

@@ -9,15 +9,20 @@ use tonic::transport::Channel;
 use super::{limits::Limits, routes::routes, server::ServeError};
 use crate::action::Registry;
 use crate::client::pipe;
+use crate::interaction::store::Store;
+use crate::runner::Recorder;
 
-/// A channel to the services of a registry in this process. They end, and with
+/// A channel to the services of a registry, and of a store, in this process. They end, and with
 /// them what they run, when the last clone of the channel is dropped.
 ///
 /// # Errors
 /// Where the services cannot be put together; not seen in practice.
-pub async fn in_process(registry: Arc<Registry>) -> Result<Channel, ServeError> {
+pub async fn in_process(
+    registry: Arc<Registry>,
+    store: Option<Arc<dyn Store>>,
+) -> Result<Channel, ServeError> {
     let limits = Limits { streams_per_connection: u32::MAX, ..Limits::default() };
-    let (routes, _) = routes(registry, &limits).await?;
+    let routes = routes(registry, store.map(Recorder::new), &limits).await?.routes;
     let (channel, far) = pipe();
     // The one connection, and then none: the task ends once it is accepted, the
     // connection's own when the channel is dropped.

@@ -10,9 +10,14 @@ use tonic::{
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use super::limits::Limits;
-use crate::action::Registry;
-use crate::service::{ActionApi, AsPromised};
-use crate::wire::pb::{FILE_DESCRIPTOR_SET, action_service_server::ActionServiceServer};
+use crate::action::{Handlers, Registry};
+use crate::runner::Recorder;
+use crate::service::{ActionApi, AsPromised, InteractionApi, NodeApi, PeerApi};
+use crate::session::{Config, Directory, FreeNodes};
+use crate::wire::pb::{
+    FILE_DESCRIPTOR_SET, action_service_server::ActionServiceServer,
+    interaction_service_server::InteractionServiceServer, node_service_server::NodeServiceServer,
+};
 
 /// The health of what is served.
 pub(super) struct Health {
@@ -39,24 +44,60 @@ impl Health {
     }
 }
 
-/// The services of a registry, all of them serving.
+/// Everything that is served, and what must be told when it stops.
+pub(super) struct Served {
+    pub(super) routes: Routes,
+    pub(super) health: Health,
+    /// The sessions of attached peers.
+    pub(super) directory: Arc<Directory>,
+    /// The handlers that run here, whoever called them.
+    pub(super) handlers: Arc<Handlers>,
+}
+
+/// The services of a registry, and of a store where there is one, all of them
+/// serving.
 pub(super) async fn routes(
     registry: Arc<Registry>,
+    recorder: Option<Recorder>,
     limits: &Limits,
-) -> Result<(Routes, Health), tonic_reflection::server::Error> {
+) -> Result<Served, tonic_reflection::server::Error> {
     let (reporter, health_service) = tonic_health::server::health_reporter();
     let mut services = vec![WHOLE_SERVER];
     let mut routes = RoutesBuilder::default();
 
     // Taken compressed, answered plain: most clients say that they accept gzip
     // and few gain by it.
-    let actions = ActionServiceServer::new(ActionApi::new(registry))
+    let mut actions = ActionApi::new(registry.clone());
+    let handlers = actions.handlers().clone();
+    let directory = Directory::new(registry, handlers.clone(), Config::default());
+    let mut interactions = InteractionApi::without_store();
+    if let Some(recorder) = recorder {
+        interactions = InteractionApi::new(recorder.store().clone());
+        actions = actions.recording(recorder);
+    }
+    let actions = ActionServiceServer::new(actions)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
         .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(limits.message_bytes);
     services.push(name_of(&actions));
     routes.add_service(AsPromised(actions));
+    let interactions = InteractionServiceServer::new(interactions)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .max_decoding_message_size(limits.message_bytes)
+        .max_encoding_message_size(limits.message_bytes);
+    services.push(name_of(&interactions));
+    routes.add_service(AsPromised(interactions));
+    let peers = PeerApi::new(directory.clone()).into_server();
+    services.push(name_of(&peers));
+    routes.add_service(AsPromised(peers));
+    let nodes = NodeApi::new(FreeNodes::new(directory.clone()));
+    let nodes = NodeServiceServer::new(nodes)
+        .max_decoding_message_size(limits.message_bytes)
+        .max_encoding_message_size(limits.message_bytes);
+    services.push(name_of(&nodes));
+    routes.add_service(AsPromised(nodes));
 
     let reflection = || {
         // Each version would list itself alone.
@@ -76,7 +117,7 @@ pub(super) async fn routes(
 
     let health = Health { reporter, services };
     health.set(ServingStatus::Serving).await;
-    Ok((routes.routes().prepare(), health))
+    Ok(Served { routes: routes.routes().prepare(), health, directory, handlers })
 }
 
 fn name_of<S: NamedService>(_: &S) -> &'static str {

@@ -6,7 +6,7 @@ use thiserror::Error;
 use tokio::{net::TcpListener, sync::oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::{
-    service::{InterceptorLayer, Routes},
+    service::InterceptorLayer,
     transport::{Identity, ServerTlsConfig},
 };
 use tonic_health::ServingStatus;
@@ -16,9 +16,11 @@ use super::{
     connection::{self, accept},
     limits::Limits,
     origin::{Origin, Origins},
-    routes::{Health, routes},
+    routes::{Served, routes},
 };
 use crate::action::Registry;
+use crate::interaction::store::Store;
+use crate::runner::Recorder;
 
 /// How often a quiet connection is asked whether it still stands, and how long
 /// the answer may take.
@@ -27,6 +29,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The most bytes of a request's headers.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
+
+/// How often a server that stops looks whether its handlers have ended.
+const IDLE_CHECK: Duration = Duration::from_millis(20);
 
 /// How long connections have to end once they were cut.
 const CUT_GRACE: Duration = Duration::from_secs(1);
@@ -43,6 +48,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Web origins that may call, beside pages from loopback.
     pub allowed_origins: Vec<Origin>,
+    /// Where conversations are kept; `None` keeps none.
+    pub store: Option<Arc<dyn Store>>,
 }
 
 impl Options {
@@ -54,6 +61,7 @@ impl Options {
             limits: Limits::default(),
             tls: None,
             allowed_origins: vec![],
+            store: None,
         }
     }
 }
@@ -110,11 +118,11 @@ pub enum Ending {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    routes: Routes,
-    health: Health,
+    served: Served,
     transport: tonic::transport::Server,
     origins: Origins,
     limits: Limits,
+    recorder: Option<Recorder>,
 }
 
 impl Server {
@@ -124,7 +132,7 @@ impl Server {
     /// # Errors
     /// Where the address is taken or is none, or the TLS files are unusable.
     pub async fn bind(options: Options) -> Result<Self, BindError> {
-        let Options { listen, registry, limits, tls, allowed_origins } = options;
+        let Options { listen, registry, limits, tls, allowed_origins, store } = options;
         let mut transport = tonic::transport::Server::builder()
             // gRPC-Web speaks HTTP/1.1 where there is no TLS.
             .accept_http1(true)
@@ -139,12 +147,14 @@ impl Server {
                 .tls_config(ServerTlsConfig::new().identity(identity))
                 .map_err(BindError::Tls)?;
         }
-        let (routes, health) = routes(registry, &limits).await.map_err(ServeError::from)?;
+        let recorder = store.map(Recorder::new);
+        let served = routes(registry, recorder.clone(), &limits).await;
+        let served = served.map_err(ServeError::from)?;
         let refused = |source| BindError::Listen { address: listen.clone(), source };
         let listener = TcpListener::bind(&listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let origins = Origins::new(allowed_origins);
-        Ok(Self { listener, address, routes, health, transport, origins, limits })
+        Ok(Self { listener, address, served, transport, origins, limits, recorder })
     }
 
     /// The address that it listens on.
@@ -164,7 +174,8 @@ impl Server {
     /// # Errors
     /// Where serving itself fails.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ending, ServeError> {
-        let Self { listener, address: _, routes, health, transport, origins, limits } = self;
+        let Self { listener, address: _, served, transport, origins, limits, recorder } = self;
+        let Served { routes, health, directory, handlers } = served;
         let cut = CancellationToken::new();
         let incoming = accept(listener, limits.connections, cut.clone());
         let (drain, drained) = oneshot::channel::<()>();
@@ -188,11 +199,34 @@ impl Server {
         health.set(ServingStatus::NotServing).await;
         let _ = drain.send(());
         health.close().await;
-        if let Ok(ended) = tokio::time::timeout(limits.shutdown, &mut serve).await {
-            return ended.map(|()| Ending::Drained).map_err(Into::into);
+        // A session is a call that never ends by itself: it is ended once nothing
+        // runs here any more that it could be for.
+        let drained = async {
+            let end_sessions = async {
+                while handlers.running() > 0 {
+                    tokio::time::sleep(IDLE_CHECK).await;
+                }
+                directory.shut_down().await;
+            };
+            tokio::pin!(end_sessions);
+            tokio::select! {
+                ended = &mut serve => ended,
+                () = &mut end_sessions => serve.as_mut().await,
+            }
+        };
+        let ended = match tokio::time::timeout(limits.shutdown, drained).await {
+            Ok(ended) => ended.map(|()| Ending::Drained).map_err(Into::into),
+            Err(_) => {
+                cut.cancel();
+                let _ = tokio::time::timeout(CUT_GRACE, serve).await;
+                Ok(Ending::Cut)
+            }
+        };
+        // Rounds whose callers were cut write down that they were.
+        if let Some(recorder) = recorder {
+            recorder.tasks().close();
+            let _ = tokio::time::timeout(CUT_GRACE, recorder.tasks().wait()).await;
         }
-        cut.cancel();
-        let _ = tokio::time::timeout(CUT_GRACE, serve).await;
-        Ok(Ending::Cut)
+        ended
     }
 }

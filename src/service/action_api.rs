@@ -7,6 +7,7 @@ use tonic::{Request, Response, Streaming};
 
 use super::{actions, caller::Caller, one_call, round, start};
 use crate::action::{Handlers, Registry, Scope, scope::DEFAULT_CONCURRENT_CALLS};
+use crate::runner::Recorder;
 use crate::wire::pb::{self, action_service_server::ActionService};
 
 /// How the service runs calls.
@@ -28,6 +29,7 @@ pub struct ActionApi {
     registry: Arc<Registry>,
     handlers: Arc<Handlers>,
     config: Config,
+    recorder: Option<Recorder>,
 }
 
 impl ActionApi {
@@ -39,7 +41,12 @@ impl ActionApi {
 
     /// The same, with its own way to run calls.
     pub fn with_config(registry: Arc<Registry>, config: Config) -> Self {
-        Self { registry, handlers: Arc::default(), config }
+        Self { registry, handlers: Arc::default(), config, recorder: None }
+    }
+
+    /// The same, recording rounds that ask for it.
+    pub fn recording(self, recorder: Recorder) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// How many handlers run.
@@ -108,8 +115,9 @@ impl ActionService for ActionApi {
         request: Request<pb::ExecuteActionsFromInteractionRequest>,
     ) -> Result<Response<pb::ExecuteActionsFromInteractionResponse>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
-        let plan = round::plan(&self.registry, caller, request.into_inner())?;
-        Ok(Response::new(round::run(&self.scope(), plan).await))
+        let work =
+            round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())?;
+        Ok(Response::new(round::run(&self.scope(), work).await?))
     }
 
     type StreamActionsFromInteractionStream = EventStream<pb::StreamActionsFromInteractionResponse>;
@@ -120,7 +128,7 @@ impl ActionService for ActionApi {
     ) -> Result<Response<Self::StreamActionsFromInteractionStream>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
         let request = request.into_inner().request.unwrap_or_default();
-        let plan = round::plan(&self.registry, caller, request)?;
-        Ok(Response::new(Box::pin(round::events(self.scope(), plan))))
+        let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request)?;
+        Ok(Response::new(Box::pin(round::events(self.scope(), work))))
     }
 }

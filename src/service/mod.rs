@@ -4,9 +4,12 @@
 mod refusals;
 mod caller;
 mod actions;
+mod history;
+mod interaction_api;
 mod struct_json;
 mod start;
 mod one_call;
+mod records;
 mod round;
 mod action_api;
 mod node_api;
@@ -14,6 +17,7 @@ mod peer_api;
 mod websocket;
 
 pub use action_api::{ActionApi, Config};
+pub use interaction_api::InteractionApi;
 pub use node_api::NodeApi;
 pub use peer_api::PeerApi;
 pub use refusals::AsPromised;

@@ -1,6 +1,7 @@
 //! A model's turn: the request as the runner understands it, and the round as a
 //! response.
 
+use bytes::Bytes;
 use futures::Stream;
 use tokio::sync::mpsc;
 
@@ -12,11 +13,12 @@ use crate::action::{Registry, Scope};
 use crate::interaction::{
     backend::Dialect,
     canonical,
-    document::{Document, read_document},
+    document::{Document, PORTABLE_JSON, read_document},
+    store::{ConversationName, Record},
 };
 use crate::runner::{
     AllowList, CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
-    Limits, Plan, RejectedCall, Request, Round, execute,
+    Limits, Plan, Recorder, Recording, RejectedCall, Request, Round, execute,
 };
 use crate::wire::chunk::JSON;
 use crate::wire::pb::{Backend, Interaction, stream_actions_from_interaction_response::Event};
@@ -25,12 +27,19 @@ use crate::wire::{Chunk, Reason, Status, headers, pb};
 /// How many events of a round wait for a caller that reads slowly.
 const EVENTS_WAITING: usize = 64;
 
+/// What is to be run, and where it is recorded.
+pub(super) struct Work {
+    plan: Plan,
+    recorded: Option<(Recorder, Recording)>,
+}
+
 /// Reads a request, and settles what is to be run.
 pub(super) fn plan(
     registry: &Registry,
+    recorder: Option<&Recorder>,
     caller: Caller,
     request: pb::ExecuteActionsFromInteractionRequest,
-) -> Result<Plan, Status> {
+) -> Result<Work, Status> {
     let pb::ExecuteActionsFromInteractionRequest {
         interaction,
         interaction_json,
@@ -41,18 +50,30 @@ pub(super) fn plan(
         backend,
         rejected_calls,
         store,
+        conversation,
+        interaction_id,
     } = request;
-    if store {
-        return Err(Status::of(Reason::Unsupported, "store: this server runs without a store"));
-    }
-    let interaction = match (interaction, interaction_json.is_empty()) {
-        (Some(interaction), true) => canonical::accept(interaction)?,
-        (None, false) => read_turn(interaction_json)?,
+    let mut given = match (interaction, interaction_json.is_empty()) {
+        (Some(interaction), true) => Given::message(canonical::accept(interaction)?),
+        (None, false) => Given::json(interaction_json)?,
         (Some(_), false) => {
             return Err(invalid("interaction and interaction_json: only one can be given"));
         }
         (None, true) => return Err(invalid("interaction: required, or interaction_json")),
     };
+    if given.turn.id.is_empty() && !interaction_id.is_empty() {
+        given = Given::message(Interaction { id: interaction_id, ..given.turn });
+    }
+    let recorded = match store {
+        false => None,
+        true => {
+            let recorder = recorder.cloned().ok_or_else(|| {
+                Status::of(Reason::Unsupported, "store: this server runs without a store")
+            })?;
+            Some((recorder, given.recording(conversation)?))
+        }
+    };
+    let interaction = given.turn;
     let mut headers = caller.headers.clone();
     let allow_list = if allowed_actions.is_empty() {
         AllowList::new(headers.text(headers::ALLOWED_LLM_ACTIONS))?
@@ -85,34 +106,83 @@ pub(super) fn plan(
         sender: headers.text(headers::SESSION).map(str::to_owned),
         headers,
     };
-    Plan::new(registry, request)
+    Ok(Work { plan: Plan::new(registry, request)?, recorded })
 }
 
-/// A turn as JSON text: an interaction in either form, or a provider's reply.
-fn read_turn(json: String) -> Result<Interaction, Status> {
-    Ok(match read_document(json.as_bytes())? {
-        Document::Portable(interaction) | Document::ProtoJson(interaction) => interaction,
-        Document::Other(_) => Interaction {
-            role: pb::Role::Model as i32,
-            content: vec![Chunk::new(JSON, json)],
-            ..Interaction::default()
-        },
-    })
+/// A turn as it was given.
+struct Given {
+    turn: Interaction,
+    /// The portable JSON it came as.
+    portable: Option<Bytes>,
+}
+
+impl Given {
+    fn message(turn: Interaction) -> Self {
+        Self { turn, portable: None }
+    }
+
+    /// An interaction as JSON text in either form, or a provider's reply.
+    fn json(json: String) -> Result<Self, Status> {
+        Ok(match read_document(json.as_bytes())? {
+            Document::Portable(turn) => Self { turn, portable: Some(json.into()) },
+            Document::ProtoJson(turn) => Self::message(turn),
+            Document::Other(_) => Self::message(Interaction {
+                role: pb::Role::Model as i32,
+                content: vec![Chunk::new(JSON, json)],
+                ..Interaction::default()
+            }),
+        })
+    }
+
+    /// As it is recorded: as the bytes that came, where those can be kept.
+    fn recording(&self, conversation: String) -> Result<Recording, Status> {
+        if self.turn.id.is_empty() {
+            return Err(invalid(
+                "interaction.id, or interaction_id: required with store, a turn is known again by it",
+            ));
+        }
+        let conversation = ConversationName::new(conversation)?;
+        let portable = self.portable.clone();
+        let kept = portable.and_then(|json| Record::from_bytes(json, PORTABLE_JSON).ok());
+        let turn = match kept {
+            Some(turn) => turn,
+            None => Record::from_interaction(&self.turn)?,
+        };
+        Ok(Recording { conversation, turn })
+    }
 }
 
 /// Runs a round for its result.
-pub(super) async fn run(scope: &Scope, plan: Plan) -> pb::ExecuteActionsFromInteractionResponse {
-    summary(execute(scope, plan, None).await)
+pub(super) async fn run(
+    scope: &Scope,
+    work: Work,
+) -> Result<pb::ExecuteActionsFromInteractionResponse, Status> {
+    Ok(summary(work.execute(scope, None).await?))
+}
+
+impl Work {
+    async fn execute(
+        self,
+        scope: &Scope,
+        events: Option<mpsc::Sender<CallEvent>>,
+    ) -> Result<Round, Status> {
+        match self.recorded {
+            None => Ok(execute(scope, self.plan, events).await),
+            Some((recorder, recording)) => {
+                recorder.execute(scope, self.plan, recording, events).await
+            }
+        }
+    }
 }
 
 /// Runs a round for its events, the result last. Whoever drops the stream
 /// cancels the calls.
 pub(super) fn events(
     scope: Scope,
-    plan: Plan,
+    work: Work,
 ) -> impl Stream<Item = Result<pb::StreamActionsFromInteractionResponse, tonic::Status>> + Send {
     let calls: Vec<(String, String)> =
-        plan.calls().map(|(id, name)| (id.to_owned(), name.to_owned())).collect();
+        work.plan.calls().map(|(id, name)| (id.to_owned(), name.to_owned())).collect();
     let event = move |event| match event {
         CallEvent::Started { call } => {
             let (id, name) = calls[call].clone();
@@ -132,7 +202,7 @@ pub(super) fn events(
     let (tell, mut told) = mpsc::channel(EVENTS_WAITING);
     async_stream::stream! {
         let response = |event| Ok(pb::StreamActionsFromInteractionResponse { event: Some(event) });
-        let round = execute(&scope, plan, Some(tell));
+        let round = work.execute(&scope, Some(tell));
         tokio::pin!(round);
         let round = loop {
             // Both are cancel safe: the round is polled where it stands, and
@@ -146,7 +216,10 @@ pub(super) fn events(
         while let Ok(told) = told.try_recv() {
             yield response(event(told));
         }
-        yield response(Event::Summary(summary(round)));
+        match round {
+            Ok(round) => yield response(Event::Summary(summary(round))),
+            Err(status) => yield Err(status.into()),
+        }
     }
 }
 

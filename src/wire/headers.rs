@@ -14,6 +14,9 @@ pub const DEADLINE: &str = "x-a11-deadline";
 pub const ALLOWED_LLM_ACTIONS: &str = "x-a11-allowed-llm-actions";
 /// The request metadata that names the caller's own session.
 pub const SESSION: &str = "x-a11-session";
+/// The key of a model's call, the same each time the same turn is run: by it a
+/// handler knows a call again. It is of one call, and flows no further.
+pub const IDEMPOTENCY_KEY: &str = "x-a11-idempotency-key";
 
 /// Header name (lower case) → value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

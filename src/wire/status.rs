@@ -100,7 +100,13 @@ fn code_of(reason: Reason) -> Code {
         Reason::UnknownSession | Reason::ShuttingDown | Reason::PeerLost => Code::Unavailable,
         Reason::SessionResumed => Code::Aborted,
         Reason::UnsupportedPeer | Reason::Unsupported => Code::Unimplemented,
-        Reason::NameTaken => Code::AlreadyExists,
+        Reason::NameTaken | Reason::InteractionConflict => Code::AlreadyExists,
+        Reason::UnknownConversation | Reason::UnknownInteraction => Code::NotFound,
+        Reason::MissingPrevious => Code::FailedPrecondition,
+        Reason::StoreUnavailable => Code::Unavailable,
+        Reason::RecordBroken => Code::DataLoss,
+        Reason::OutcomeUnknown | Reason::LeaseLost => Code::Aborted,
+        Reason::HistoryTooLarge => Code::ResourceExhausted,
     }
 }
 

@@ -1,0 +1,42 @@
+//! Opens the store that a text names.
+
+use std::{path::PathBuf, sync::Arc};
+
+use thiserror::Error;
+
+use super::{
+    Store, StoreError,
+    postgres::{self, PostgresStore},
+    sqlite::{self, SqliteStore},
+};
+
+/// Why a store was not opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The text names an engine that is not here.
+    #[error("{0:?} is no store: give a path, or postgres://USER@HOST/DATABASE")]
+    UnknownEngine(String),
+    /// The file could not be opened.
+    #[error(transparent)]
+    Sqlite(#[from] sqlite::OpenError),
+    /// The server could not be reached, or holds something else.
+    #[error(transparent)]
+    Postgres(#[from] postgres::OpenError),
+    /// The engine failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Opens a store: `postgres://…` or `postgresql://…` a server, anything else
+/// without a scheme the path of a SQLite file, which is made at first use.
+///
+/// # Errors
+/// Where it cannot be opened, or was written by a newer program.
+pub async fn open(place: &str) -> Result<Arc<dyn Store>, OpenError> {
+    match place.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => Ok(Arc::new(PostgresStore::connect(place).await?)),
+        Some(("sqlite" | "file", path)) => Ok(Arc::new(SqliteStore::open(path).await?)),
+        Some(_) => Err(OpenError::UnknownEngine(place.to_owned())),
+        None => Ok(Arc::new(SqliteStore::open(PathBuf::from(place)).await?)),
+    }
+}

@@ -1,0 +1,102 @@
+//! One interaction as it is kept: the bytes that were appended, and what they say.
+
+use bytes::Bytes;
+
+use super::{
+    super::{
+        document::{self, Form},
+        error::InteractionError,
+    },
+    error::{RecordError, StoreError},
+    name::{MAX_LEN, RecordId},
+};
+use crate::wire::pb::Interaction;
+
+/// An interaction to be kept. One that exists can be read back.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub(super) id: RecordId,
+    pub(super) previous: Option<RecordId>,
+    pub(super) media_type: String,
+    pub(super) bytes: Bytes,
+    pub(super) interaction: Interaction,
+}
+
+impl Record {
+    /// A record of encoded bytes, which are kept as they are.
+    ///
+    /// # Errors
+    /// Where the bytes are no valid interaction of that media type, or its id
+    /// cannot be kept.
+    pub fn from_bytes(bytes: Bytes, media_type: &str) -> Result<Self, RecordError> {
+        if media_type.chars().count() > MAX_LEN {
+            return Err(RecordError::MediaTypeTooLong);
+        }
+        let interaction = document::decode(bytes.clone(), media_type)?;
+        Self::new(media_type.to_owned(), bytes, interaction)
+    }
+
+    /// A record of an interaction, kept as protobuf.
+    ///
+    /// # Errors
+    /// Where it is no valid interaction, or its id cannot be kept.
+    pub fn from_interaction(interaction: &Interaction) -> Result<Self, RecordError> {
+        let bytes = document::encode(interaction, Form::Protobuf)?;
+        Self::from_bytes(bytes, document::PROTOBUF)
+    }
+
+    fn new(
+        media_type: String,
+        bytes: Bytes,
+        interaction: Interaction,
+    ) -> Result<Self, RecordError> {
+        let id = RecordId::new(interaction.id.as_str())?;
+        let previous = interaction.previous_interaction_id.clone();
+        let previous = match previous.is_empty() {
+            true => None,
+            false => Some(RecordId::of_field("previous_interaction_id", previous)?),
+        };
+        Ok(Self { id, previous, media_type, bytes, interaction })
+    }
+
+    /// The interaction's id.
+    pub fn id(&self) -> &RecordId {
+        &self.id
+    }
+
+    /// What the bytes say, in the canonical form.
+    pub fn interaction(&self) -> &Interaction {
+        &self.interaction
+    }
+
+    /// The interaction it follows, as a column: empty for none.
+    pub(super) fn previous_text(&self) -> &str {
+        self.previous.as_ref().map_or("", RecordId::as_str)
+    }
+}
+
+/// A kept interaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Its place in the conversation, from 1.
+    pub position: u64,
+    /// Its id.
+    pub id: String,
+    /// When it was appended, in milliseconds since the Unix epoch.
+    pub appended_at_millis: i64,
+    /// What the bytes are.
+    pub media_type: String,
+    /// The bytes that were appended.
+    pub bytes: Bytes,
+}
+
+impl Stored {
+    /// What the bytes say, in the canonical form.
+    ///
+    /// # Errors
+    /// [`StoreError::Broken`]: the file was changed, or this program is too old.
+    pub fn interaction(&self) -> Result<Interaction, StoreError> {
+        let broken = |error: InteractionError| StoreError::Broken { id: self.id.clone(), error };
+        document::decode(self.bytes.clone(), &self.media_type).map_err(broken)
+    }
+}
