@@ -22,6 +22,7 @@ export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
 # The path of this folder may hold spaces: targets are relative, uses are quoted.
 export A11_GRPCURL := $(CURDIR)/.venv/bin/grpcurl
+export A11_PYTHON := $(CURDIR)/.venv/bin/python
 export A11_BUF := $(CURDIR)/tools/node_modules/.bin/buf
 
 PROTO_BASELINE := proto/baseline/a11.v1.binpb
