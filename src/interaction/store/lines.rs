@@ -70,7 +70,7 @@ pub fn write(stored: &Stored) -> Result<String, StoreError> {
     Ok(line)
 }
 
-/// Reads a line: one of [`write`], or an interaction in either JSON form.
+/// Reads a line: one of [`write()`], or an interaction in either JSON form.
 ///
 /// # Errors
 /// Where it is none, or cannot be kept.
@@ -103,7 +103,7 @@ pub fn read(line: Bytes) -> Result<Record, RecordError> {
 }
 
 /// A conversation as lines, each with its line feed; several at a time, about
-/// [`BATCH_BYTES`].
+/// `BATCH_BYTES`.
 pub fn export(
     store: Arc<dyn Store>,
     conversation: ConversationName,
