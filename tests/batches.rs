@@ -74,7 +74,7 @@ fn limited(
         ["echo", "fail_with", "panic", "hang", "nothing", "partial_.*", "split_words"]
             .map(str::to_owned)
             .into();
-    request.call_timeout = Some(millis(300));
+    request.call_timeout = Some(millis(1_000));
     request.backend = backend as i32;
     request
 }
