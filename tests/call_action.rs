@@ -126,9 +126,51 @@ async fn server() -> (TestServer, Client) {
         context.write("word", &word).await
     };
     registry.register(schema.build(), handler(run)).expect("first_word");
+    let schema = ActionSchema::builder("scaled")
+        .input(Port::json("by").schema(r#"{"type":"integer","maximum":9}"#).required())
+        .input(Port::json("numbers").schema(r#"{"type":"number","minimum":0}"#).stream())
+        .output(Port::json("products").stream());
+    let run = |context: Context| async move {
+        let by: f64 = context.read("by").await?;
+        let mut numbers = context.read_stream::<f64>("numbers")?;
+        while let Some(number) = numbers.next().await {
+            context.write("products", &(by * number?)).await?;
+        }
+        Ok(())
+    };
+    registry.register(schema.build(), handler(run)).expect("scaled");
     let server = TestServer::start(registry).await;
     let client = server.client().await;
     (server, client)
+}
+
+#[tokio::test]
+async fn what_is_written_to_a_running_call_is_fitted_to_its_ports() {
+    let (_server, mut client) = server().await;
+    // The inputs, and the products or the input that is refused.
+    let cases: [(&str, &[&str], Result<&[&str], &str>); 4] = [
+        ("2", &["1", "2.5"], Ok(&["2.0", "5.0"])),
+        ("10", &["1"], Err("input \"by\"")),
+        ("two", &["1"], Err("input \"by\"")),
+        ("2", &["1", "-1"], Err("input \"numbers\"")),
+    ];
+    for (by, numbers, expected) in cases {
+        // Texts on JSON ports: what they say is what counts.
+        let mut requests = vec![start("scaled"), inputs([last("by", by)])];
+        requests.extend(numbers.iter().map(|number| inputs([more("numbers", number)])));
+        requests.push(inputs([NodeFragment::end("numbers")]));
+        let (products, status) = call(&mut client, requests).await;
+        match expected {
+            Ok(expected) => assert_eq!(
+                (products, status.code as i32),
+                (expected.iter().map(ToString::to_string).collect(), 0)
+            ),
+            Err(names) => {
+                assert_eq!(status.reason, Reason::InvalidInput, "{status:?}");
+                assert!(status.message.contains(names), "{status:?}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -269,6 +269,9 @@ fn a_broken_action_is_refused_and_the_others_are_there() {
     check("command = ['a']\ninputs.x = { required = true, default = 'y' }", "not required");
     check("command = ['a', '{x}']\ninputs.x = { media_type = 'image/png' }", "is bytes");
     check("shell = 'a'\ninputs.PATH = {}", "belong to the system");
+    check("shell = 'echo ${x} {x}'\ninputs.x = {}", "the input is the variable \"$x\"");
+    let schema_of_bytes = "inputs.x = { media_type = 'image/png', schema = { type = 'string' } }";
+    check(&format!("shell = 'a'\n{schema_of_bytes}"), "has no schema");
     check("command = ['a']\nexit_codes = { 0 = 'NOT_FOUND' }", "exit_codes");
     check("command = ['a']\noutput_schema = {}", "output_schema is for");
 }

@@ -135,3 +135,18 @@ async fn buf_curl_speaks_grpc_and_grpc_web() {
         check_word_count(&run(&buf, &args, "").await);
     }
 }
+
+#[tokio::test]
+async fn grpcurl_shows_the_reason_of_a_refusal() {
+    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let (_server, address) = serve().await;
+    let refused = r#"{"action":"no_such_action"}"#;
+    let output = Command::new(grpcurl)
+        .args(["-plaintext", "-d", refused, &address, "a11.v1.ActionService/RunAction"])
+        .output();
+    let output = timeout(PATIENCE, output).await.unwrap().unwrap();
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(shown.contains("\"reason\""), "{shown}");
+    assert!(shown.contains("UNKNOWN_ACTION"), "{shown}");
+}

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    fit::fit_value,
     inputs::Inputs,
     log::Log,
     nested::NestedCall,
@@ -102,14 +103,17 @@ impl Context {
     /// # Errors
     /// What the input failed with; FAILED_PRECONDITION where it was closed
     /// without a final fragment; INVALID_ARGUMENT where it is required and was
-    /// not given.
+    /// not given, or does not fit the port.
     pub async fn read_chunk(&self, port: &str) -> Result<Option<Chunk>, Status> {
         let (index, declared) = self.input_port(port)?;
         let value = self.0.inputs.node(index).reader().value().await?;
         if value.is_none() && declared.is_required() {
             return Err(Status::of(Reason::MissingInput, format!("input {port:?} is required")));
         }
-        Ok(value)
+        match value {
+            Some(chunk) if self.0.inputs.is_open(index) => Ok(Some(fit_value(declared, chunk)?)),
+            value => Ok(value),
+        }
     }
 
     /// The one value of an input: text as a string, JSON as what it says.
@@ -146,14 +150,16 @@ impl Context {
         &self,
         port: &str,
     ) -> Result<impl Stream<Item = Result<T, Status>> + Send + Unpin + use<T>, Status> {
+        let (index, declared) = self.input_port(port)?;
+        let unfitted = self.0.inputs.is_open(index).then(|| declared.clone());
         let port = port.to_owned();
-        let values = self.input(&port)?.filter_map(move |piece| {
+        let values = self.0.inputs.node(index).reader().filter_map(move |piece| {
             let value = match piece {
                 Ok(piece) if piece.is_null() => None,
-                Ok(piece) => Some(match piece.whole_chunk() {
-                    Ok(chunk) => decode(&port, chunk),
-                    Err(status) => Err(status),
-                }),
+                Ok(piece) => Some(piece.whole_chunk().and_then(|chunk| match &unfitted {
+                    Some(declared) => decode(&port, &fit_value(declared, chunk.clone())?),
+                    None => decode(&port, chunk),
+                })),
                 Err(status) => Some(Err(status)),
             };
             futures::future::ready(value)

@@ -150,6 +150,11 @@ pub(super) fn fit_pieces(port: &Port, pieces: Vec<Piece>) -> Result<Vec<Piece>, 
     }
 }
 
+/// Fits one value that was written to an open port, as [`fit_pieces`] does.
+pub(super) fn fit_value(port: &Port, chunk: Chunk) -> Result<Chunk, InputError> {
+    convert(port, chunk).map_err(|fault| InputError::Unfit { input: port.name().to_owned(), fault })
+}
+
 /// A chunk as the port wants it.
 fn convert(port: &Port, mut chunk: Chunk) -> Result<Chunk, String> {
     if chunk.reference().is_some() {

@@ -14,7 +14,12 @@ use crate::wire::{NodeFragment, pb};
 
 /// One node for each input port of an action, in the order of its schema.
 #[derive(Debug, Clone)]
-pub struct Inputs(Vec<Node>);
+pub struct Inputs {
+    nodes: Vec<Node>,
+    /// Which of them are written while the action runs. Their values are fitted to
+    /// the port when they are read; the others have been already.
+    open: Vec<bool>,
+}
 
 /// What each input port has been given so far.
 struct Given<'a> {
@@ -76,27 +81,31 @@ impl Inputs {
         let mut given = Given::new(schema);
         given.take_arguments(arguments)?;
         let ports = schema.inputs().iter().zip(given.pieces);
-        Ok(Self(
-            ports
-                .map(|(port, pieces)| match (autofill_of(port), pieces) {
-                    (Some(chunks), _) => Node::of_pieces(pieces_of(chunks.to_vec())),
-                    (None, Some(pieces)) => Node::of_pieces(pieces),
-                    (None, None) => {
-                        Node::new(DEFAULT_CAPACITY, port.media_type(), WhenUnread::Discard)
-                    }
-                })
-                .collect(),
-        ))
+        let inputs = ports.map(|(port, pieces)| match (autofill_of(port), pieces) {
+            (Some(chunks), _) => (Node::of_pieces(pieces_of(chunks.to_vec())), false),
+            (None, Some(pieces)) => (Node::of_pieces(pieces), false),
+            (None, None) => {
+                (Node::new(DEFAULT_CAPACITY, port.media_type(), WhenUnread::Discard), true)
+            }
+        });
+        let (nodes, open) = inputs.unzip();
+        Ok(Self { nodes, open })
     }
 
     /// The node of the input at that place in the schema.
     pub fn node(&self, index: usize) -> &Node {
-        &self.0[index]
+        &self.nodes[index]
+    }
+
+    /// Whether that input is written while the action runs, so that its values are
+    /// still as they came.
+    pub(super) fn is_open(&self, index: usize) -> bool {
+        self.open[index]
     }
 
     /// Ends every input that is still open.
     pub fn close(&self) {
-        self.0.iter().for_each(Node::close);
+        self.nodes.iter().for_each(Node::close);
     }
 }
 
@@ -168,7 +177,9 @@ impl<'a> Given<'a> {
             (None, None) if port.is_required() => Err(InputError::Missing(port.name().to_owned())),
             (None, None) => Ok(Node::of_pieces(vec![])),
         };
-        Ok(Inputs(ports.map(node).collect::<Result<_, _>>()?))
+        let nodes = ports.map(node).collect::<Result<Vec<_>, _>>()?;
+        let open = vec![false; nodes.len()];
+        Ok(Inputs { nodes, open })
     }
 }
 

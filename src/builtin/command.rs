@@ -104,6 +104,9 @@ pub enum CommandError {
         /// The name.
         name: String,
     },
+    /// A placeholder where the shell reads a variable.
+    #[error("shell: `{{{0}}}` is not filled in; the input is the variable \"${0}\"")]
+    PlaceholderInShell(String),
     /// A variable that cannot be.
     #[error("env: {0:?} is not the name of an environment variable")]
     Variable(String),
@@ -179,7 +182,13 @@ impl Command {
         }
         let (program, items) = match (command, shell) {
             (Some(command), None) => parse_command(command, directory, &known)?,
-            (None, Some(text)) => (PathBuf::from(SHELL), literal_items(&["-c", &text, name])),
+            (None, Some(text)) => {
+                if let Some(input) = known.iter().find(|input| has_placeholder(&text, &input.name))
+                {
+                    return Err(CommandError::PlaceholderInShell(input.name.clone()));
+                }
+                (PathBuf::from(SHELL), literal_items(&["-c", &text, name]))
+            }
             _ => return Err(CommandError::WhatToRun),
         };
         let env = env
@@ -385,4 +394,10 @@ fn is_variable_of_ours(name: &str) -> bool {
 /// Bytes as they stand in JSON.
 pub(super) fn bytes_in_json(bytes: &[u8]) -> Value {
     Value::String(base64::encode(bytes))
+}
+
+/// Whether a shell text has `{name}`; `${name}` is the shell's own.
+fn has_placeholder(shell: &str, name: &str) -> bool {
+    let placeholder = format!("{{{name}}}");
+    shell.match_indices(&placeholder).any(|(at, _)| !shell[..at].ends_with('$'))
 }

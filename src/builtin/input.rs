@@ -56,6 +56,7 @@ impl Input {
             return Err(InputFault::RequiredWithDefault);
         }
         let says_parts = kind.is_some() || choices.is_some() || items.is_some();
+        let says_schema = schema.is_some();
         let mut schema = match schema {
             Some(_) if says_parts => return Err(InputFault::SchemaTwice),
             Some(schema) => schema,
@@ -72,7 +73,7 @@ impl Input {
         };
         let mut port = match media_type {
             Some(media_type) if Kind::of(&media_type) != Kind::Json => {
-                if says_parts {
+                if says_parts || says_schema {
                     return Err(InputFault::SchemaOfBytes);
                 }
                 if default.as_ref().is_some_and(|default| !default.is_string())

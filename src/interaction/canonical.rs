@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     error::InteractionError,
-    validity::{check, detail_fault},
+    validity::{check, check_turn, detail_fault},
 };
 use crate::wire::pb::{self, Interaction, Role};
 
@@ -77,6 +77,16 @@ pub fn checked(interaction: &Interaction) -> Result<Cow<'_, Interaction>, Intera
 pub fn accept(mut interaction: Interaction) -> Result<Interaction, InteractionError> {
     canonicalize(&mut interaction);
     check(&interaction)?;
+    Ok(interaction)
+}
+
+/// Brings a turn that is to be run to its canonical form, or refuses it.
+///
+/// # Errors
+/// As [`check_turn`].
+pub fn accept_turn(mut interaction: Interaction) -> Result<Interaction, InteractionError> {
+    canonicalize(&mut interaction);
+    check_turn(&interaction)?;
     Ok(interaction)
 }
 

@@ -32,6 +32,7 @@ impl Problem {
     pub fn is_refused(&self) -> bool {
         match self.fault {
             Fault::BadName(_)
+            | Fault::ForeignCallId(_)
             | Fault::DuplicateCall(_)
             | Fault::EmptyRef
             | Fault::TooLong { .. }
@@ -59,6 +60,9 @@ pub enum Fault {
     /// It must be a name.
     #[error(transparent)]
     BadName(NameError),
+    /// A call's id that is no name, as providers make them: `functions.x:0`.
+    #[error(transparent)]
+    ForeignCallId(NameError),
     /// An earlier call has the same id.
     #[error("another call has the id {0:?} too")]
     DuplicateCall(String),
@@ -111,6 +115,21 @@ pub fn validate(interaction: &Interaction) -> Vec<Problem> {
 /// [`InteractionError::Refused`] names the field.
 pub fn check(interaction: &Interaction) -> Result<(), InteractionError> {
     match validate(interaction).into_iter().find(Problem::is_refused) {
+        Some(problem) => Err(problem.into()),
+        None => Ok(()),
+    }
+}
+
+/// The same for a turn that is to be run: a call may have the id that its
+/// provider gave it, if that is no longer than [`MAX_TEXT_LEN`] and has no control
+/// characters.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_turn(interaction: &Interaction) -> Result<(), InteractionError> {
+    let refused =
+        |found: &Problem| found.is_refused() && !matches!(found.fault, Fault::ForeignCallId(_));
+    match validate(interaction).into_iter().find(refused) {
         Some(problem) => Err(problem.into()),
         None => Ok(()),
     }
@@ -206,12 +225,19 @@ impl Problems {
         for (index, call) in calls.iter().enumerate() {
             let pb::ActionMessage { id, name, inputs, outputs, headers: _ } = call;
             let field = |rest: &str| format!("action_calls[{index}].{rest}");
-            for (text, rest) in [(id, "id"), (name, "name")] {
-                if !text.is_empty()
-                    && let Some(error) = name_fault(text)
-                {
-                    self.push(field(rest), Fault::BadName(error));
-                }
+            if !id.is_empty()
+                && let Some(error) = name_fault(id)
+            {
+                let fault = match is_foreign_id(id) {
+                    true => Fault::ForeignCallId(error),
+                    false => Fault::BadName(error),
+                };
+                self.push(field("id"), fault);
+            }
+            if !name.is_empty()
+                && let Some(error) = name_fault(name)
+            {
+                self.push(field("name"), Fault::BadName(error));
             }
             if !id.is_empty() && !seen.insert(id) {
                 self.push(field("id"), Fault::DuplicateCall(id.clone()));
@@ -259,6 +285,11 @@ impl Problems {
     fn push(&mut self, field: impl Into<String>, fault: Fault) {
         self.0.push(Problem { field: field.into(), fault });
     }
+}
+
+/// Whether a text can be handed back as a call's id.
+fn is_foreign_id(id: &str) -> bool {
+    id.chars().count() <= MAX_TEXT_LEN && !id.chars().any(char::is_control)
 }
 
 /// Why a text is not a name.

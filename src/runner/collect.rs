@@ -109,7 +109,7 @@ async fn run(
         return Collected::refused(status);
     }
     let start = scope.start(Call {
-        id: call.id.clone(),
+        id: call.run_id,
         entry: prepared.entry,
         inputs: prepared.inputs,
         headers: prepared.headers,

@@ -10,7 +10,7 @@ use crate::action::{Entry, Inputs, Registry};
 use crate::interaction::backend::{Arguments, Dialect, ReplyCall, parse_backend, read_reply};
 use crate::wire::chunk::Kind;
 use crate::wire::pb::{Backend, Interaction};
-use crate::wire::{Headers, NodeFragment, Reason, Status, headers, pb};
+use crate::wire::{Headers, NodeFragment, Reason, Status, headers, name::is_name, pb};
 
 /// What a caller asks the runner for.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +57,9 @@ pub struct Plan {
 pub(super) struct PlannedCall {
     /// The id that the results have: the model's own, or one made here.
     pub(super) id: String,
+    /// The id that the call runs under: the same where it is a name, else one made
+    /// here.
+    pub(super) run_id: String,
     /// Whether the model gave that id.
     pub(super) id_is_own: bool,
     pub(super) name: String,
@@ -123,7 +126,8 @@ impl Plan {
             sender: sender.as_deref(),
         };
         let turn = interaction.id.as_str();
-        let calls = asked.into_iter().zip(ids).map(|(asked, id)| PlannedCall {
+        let calls = asked.into_iter().zip(ids).map(|(asked, CallIds { id, run_id })| PlannedCall {
+            run_id,
             id_is_own: !asked.id.is_empty(),
             name: asked.name.clone(),
             start: rules.settle(asked).map(|prepared| prepared.known_as(turn, &id)),
@@ -223,9 +227,18 @@ fn place_rejected(
     Ok(placed)
 }
 
-/// One id a call: the model's own, or one made of the call's place where it gave
-/// none. The same turn always gives the same ids.
-fn ids_of(asked: &[Asked]) -> Result<Vec<String>, Status> {
+/// The ids of one call.
+struct CallIds {
+    /// The one that is handed back.
+    id: String,
+    /// The one that it runs under, a name.
+    run_id: String,
+}
+
+/// The ids of each call: the model's own, or one made of the call's place where it
+/// gave none. A call whose own id is no name runs under a made one. The same turn
+/// always gives the same ids.
+fn ids_of(asked: &[Asked]) -> Result<Vec<CallIds>, Status> {
     let mut own = HashSet::new();
     for call in asked.iter().filter(|call| !call.id.is_empty()) {
         if !own.insert(call.id.as_str()) {
@@ -239,14 +252,15 @@ fn ids_of(asked: &[Asked]) -> Result<Vec<String>, Status> {
         }
     }
     let ids = asked.iter().enumerate().map(|(place, call)| {
-        if !call.id.is_empty() {
-            return call.id.clone();
+        if is_name(&call.id) {
+            return CallIds { id: call.id.clone(), run_id: call.id.clone() };
         }
         let mut made = format!("call_{place}");
         while own.contains(made.as_str()) {
             made.push('_');
         }
-        made
+        let id = if call.id.is_empty() { made.clone() } else { call.id.clone() };
+        CallIds { id, run_id: made }
     });
     Ok(ids.collect())
 }
@@ -306,4 +320,30 @@ fn is_limit(header: &str) -> bool {
     [headers::DEADLINE, headers::ALLOWED_LLM_ACTIONS, headers::SESSION]
         .iter()
         .any(|limit| limit.eq_ignore_ascii_case(header))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_whose_id_is_no_name_runs_under_a_made_one() {
+        let asked = |id: &str| Asked {
+            id: id.to_owned(),
+            name: "echo".to_owned(),
+            arguments: Asking::Rejected(Status::default()),
+            headers: BTreeMap::new(),
+        };
+        let calls = ["toolu_1", "functions.x:0", "", "call_1", "c d"].map(asked);
+        let ids = ids_of(&calls).expect("distinct");
+        let ids: Vec<_> = ids.iter().map(|ids| (ids.id.as_str(), ids.run_id.as_str())).collect();
+        let expected = [
+            ("toolu_1", "toolu_1"),
+            ("functions.x:0", "call_1_"),
+            ("call_2", "call_2"),
+            ("call_1", "call_1"),
+            ("c d", "call_4"),
+        ];
+        assert_eq!(ids, expected);
+    }
 }

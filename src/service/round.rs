@@ -54,7 +54,7 @@ pub(super) fn plan(
         interaction_id,
     } = request;
     let mut given = match (interaction, interaction_json.is_empty()) {
-        (Some(interaction), true) => Given::message(canonical::accept(interaction)?),
+        (Some(interaction), true) => Given::message(canonical::accept_turn(interaction)?),
         (None, false) => Given::json(interaction_json)?,
         (Some(_), false) => {
             return Err(invalid("interaction and interaction_json: only one can be given"));
