@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 /// How long a handler may go on after its call is over, here.
 const GRACE: Duration = Duration::from_millis(20);
 /// How long a handler blocks that nobody frees.
-const AT_MOST: Duration = Duration::from_millis(300);
+const AT_MOST: Duration = Duration::from_secs(3);
 
 /// `block` keeps its thread until it is freed, or for [`AT_MOST`].
 struct Blocking {
