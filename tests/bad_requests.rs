@@ -374,8 +374,7 @@ async fn a_typed_calls_id_that_is_no_name_comes_back_as_it_came() {
     for (at, (id, result)) in ids.iter().zip(&response.results).enumerate() {
         assert_eq!((result.id.as_str(), turns::of_result(result).1), (*id, Code::Ok));
         assert_eq!(outputs[*id].fragments.len(), 1);
-        let message = &response.messages[at];
-        assert!(message.contains(&format!("{id:?}")), "{message}");
+        assert!(response.messages[at].contains(&format!("{id:?}")), "{:?}", response.messages);
     }
 }
 
