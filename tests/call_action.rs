@@ -148,7 +148,8 @@ async fn server() -> (TestServer, Client) {
 async fn what_is_written_to_a_running_call_is_fitted_to_its_ports() {
     let (_server, mut client) = server().await;
     // The inputs, and the products or the input that is refused.
-    let cases: [(&str, &[&str], Result<&[&str], &str>); 4] = [
+    type Expected = Result<&'static [&'static str], &'static str>;
+    let cases: [(&str, &[&str], Expected); 4] = [
         ("2", &["1", "2.5"], Ok(&["2.0", "5.0"])),
         ("10", &["1"], Err("input \"by\"")),
         ("two", &["1"], Err("input \"by\"")),

@@ -331,7 +331,7 @@ mod tests {
         let asked = |id: &str| Asked {
             id: id.to_owned(),
             name: "echo".to_owned(),
-            arguments: Asking::Rejected(Status::default()),
+            arguments: Asking::Rejected(Status::of(Reason::NotAllowed, "")),
             headers: BTreeMap::new(),
         };
         let calls = ["toolu_1", "functions.x:0", "", "call_1", "c d"].map(asked);
