@@ -129,7 +129,15 @@ impl Validate {
                 let valid = problems.iter().all(|problem| problem.note);
                 Findings { valid, form: Some(name_of(form)), problems }
             }
-            Ok(None) => return Err(Failure::NotAnInteraction(self.file.to_string())),
+            Ok(None) => {
+                let failure = Failure::NotAnInteraction(self.file.to_string());
+                if self.json {
+                    let message = failure.to_string();
+                    let problems = vec![Finding { field: String::new(), message, note: false }];
+                    print_json(&Findings { valid: false, form: None, problems })?;
+                }
+                return Err(failure);
+            }
             Err(error) => {
                 let field = error.field().to_owned();
                 let text = error.to_string();
@@ -143,8 +151,7 @@ impl Validate {
         };
         let mut output = Output::stdout();
         if self.json {
-            let text = serde_json::to_string(&findings).unwrap_or_default();
-            output.line(&json::pretty(&text))?;
+            print_json(&findings)?;
         } else {
             for Finding { field, message, note } in &findings.problems {
                 let note = if *note { "note: " } else { "" };
@@ -160,6 +167,11 @@ impl Validate {
             false => Err(Failure::Invalid(self.file.to_string())),
         }
     }
+}
+
+fn print_json(findings: &Findings) -> Result<(), Failure> {
+    let text = serde_json::to_string(findings).unwrap_or_default();
+    Output::stdout().line(&json::pretty(&text))
 }
 
 impl Convert {
