@@ -62,6 +62,9 @@ pub enum Failure {
     /// No action has a name that was asked for.
     #[error("no action matches {0}")]
     NoAction(String),
+    /// Several files where one is written.
+    #[error("only a provider's messages are made of several files; give one")]
+    SeveralFiles,
     /// An address to listen on that is none.
     #[error("--listen {0}: write HOST:PORT, such as 127.0.0.1:50051")]
     Listen(String),
@@ -175,6 +178,7 @@ impl Failure {
             | Self::Interaction { .. }
             | Self::Reply { .. }
             | Self::NoAction(_)
+            | Self::SeveralFiles
             | Self::Listen(_)
             | Self::NotAnInteraction(_)
             | Self::Invalid(_)
