@@ -172,6 +172,10 @@ async fn unusable_input_ends_with_2_and_says_what_is_wrong() {
     check(&["call", "echo", "--server", &address, "--arg", "txt=1"], "it takes: text").await;
     check(&["call", "echo", "--server", &address, "--args", "[]"], "JSON object").await;
     check(&["call", "echo", "--server", &address, "--args", r#"{"text":1}"#], "text").await;
+    check(&["call", "elsewhere", "--server", &address], "elsewhere").await;
+    check(&["actions", "--server", &address, "nosuch"], "no action matches nosuch").await;
+    check(&["serve", "--listen", "50051"], "write HOST:PORT").await;
+    check(&["serve", "--listen", ":50051"], "write HOST:PORT").await;
     check(&["serve", "--tls-cert", "x"], "--tls-key").await;
     check(&["serve", "--max-connections", "0"], "above 0").await;
     check(&["serve", "--allow-origin", "x"], "origin").await;
@@ -332,8 +336,20 @@ async fn execute_runs_several_turns_one_after_the_other() {
     let (one, two) = (ran.stderr.find(first), ran.stderr.find(second));
     assert!(one.is_some() && one < two, "{}", ran.stderr);
 
-    let ran = run(&[&["execute", first, "/nowhere/at/all"], &args[..]].concat()).await;
+    let (empty, other) = (file(" \n"), file("{\"weather\": \"fine\"}"));
+    let [empty, other] = [&empty, &other].map(|file| file.path().to_str().unwrap());
+    for unusable in ["/nowhere/at/all", empty, other] {
+        let ran = run(&[&["execute", first, unusable], &args[..]].concat()).await;
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(unusable), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("echo"), "{}", ran.stderr);
+    }
+
+    let ran = run(&[&["execute", first, "--backend", "openai"], &args[..]].concat()).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("gpt was asked for, but the reply is claude's"), "{}", ran.stderr);
+    let ran = run(&[&["execute", first, "--backend", "anthropic"], &args[..]].concat()).await;
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
 }
 
 #[tokio::test]
@@ -360,7 +376,7 @@ async fn execute_refuses_what_is_no_reply() {
     let check = async |input: &str| {
         let ran = run_with(&["execute", "-", "--allow", ".*"], input).await;
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{input}: {}", ran.stderr);
-        assert!(ran.stderr.contains("INVALID_ARGUMENT"), "{input}: {}", ran.stderr);
+        assert!(ran.stderr.contains("standard input"), "{input}: {}", ran.stderr);
     };
     check("").await;
     check("{").await;
@@ -403,8 +419,10 @@ async fn an_interaction_is_judged_with_its_fields() {
     check("", 2, "not JSON").await;
     check(CLAUDE_REPLY, 2, "a11-grpc execute").await;
 
-    let ran = run_with(&["interaction", "validate", "-", "--json"], "{").await;
-    assert_eq!((ran.code, &json(&ran.stdout)["valid"]), (2, &Value::Bool(false)));
+    for input in ["{", CLAUDE_REPLY] {
+        let ran = run_with(&["interaction", "validate", "-", "--json"], input).await;
+        assert_eq!((ran.code, &json(&ran.stdout)["valid"]), (2, &Value::Bool(false)));
+    }
 }
 
 #[tokio::test]

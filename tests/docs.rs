@@ -75,6 +75,32 @@ fn every_config_in_the_documentation_loads_or_is_refused_as_it_says() {
     check("docs/config.md", Expected::IsRefused);
 }
 
+/// The targets of a document's links that are relative: no scheme, no anchor.
+fn relative_links(document: &str) -> Vec<&str> {
+    let targets = document.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.contains("://") && !target.starts_with(['#', '/']))
+        .filter_map(|target| target.split('#').next())
+        .collect()
+}
+
+#[test]
+fn every_relative_link_of_the_documentation_leads_somewhere() {
+    let documents = fs::read_dir(root().join("docs")).expect("docs");
+    let documents = documents.map(|entry| entry.expect("an entry").path());
+    let documents = documents.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let mut links = 0;
+    for path in documents.chain([root().join("README.md")]) {
+        let text = fs::read_to_string(&path).expect("a document");
+        for link in relative_links(&text) {
+            links += 1;
+            let target = path.parent().expect("a folder").join(link);
+            assert!(target.exists(), "{}: {link}", path.display());
+        }
+    }
+    assert!(links > 0, "no link was found");
+}
+
 #[test]
 fn every_reason_is_documented_with_its_code() {
     let document = read("docs/errors.md");

@@ -75,6 +75,9 @@ impl Actions {
                 break;
             }
         }
+        if actions.is_empty() && !self.patterns.is_empty() {
+            return Err(Failure::NoAction(self.patterns.join(", ")));
+        }
         let mut output = Output::stdout();
         if self.json {
             output.line(&json::pretty(&one_document(&documents)?))?;

@@ -176,7 +176,7 @@ async fn read_text(port: &pb::PortSchema, value: &Value) -> Result<String, Argum
             InputError::NotText { .. } => {
                 ArgumentError::NotText { port: port.name.clone(), source }
             }
-            InputError::Read { .. } | InputError::TooLarge { .. } => {
+            InputError::Read { .. } | InputError::TooLarge { .. } | InputError::Empty { .. } => {
                 ArgumentError::Read { port: port.name.clone(), source }
             }
         }),

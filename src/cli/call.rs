@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     arguments::{Assignment, arguments},
     duration::{duration, to_message},
-    exit::{Failure, Outcome},
+    exit::{Failure, Outcome, is_before_start},
     input::Source,
     json,
     output::{Output, tell},
@@ -109,7 +109,11 @@ impl Call {
         }
         narration.end();
         let status = status.ok_or(Failure::Answer("it has no status"))?;
-        let outcome = if status.is_ok() { Outcome::Done } else { Outcome::SomeFailed };
+        let outcome = match status.reason {
+            _ if status.is_ok() => Outcome::Done,
+            reason if is_before_start(reason) => Outcome::NotStarted,
+            _ => Outcome::SomeFailed,
+        };
         if self.json {
             let text = self.document(&status, &mut values, &narration.all);
             output.line(&json::pretty(&text))?;

@@ -11,14 +11,18 @@ use tonic::{Request, transport::Channel};
 use super::{
     duration::{duration, to_message},
     exit::{Failure, Outcome},
-    input::Source,
+    input::{InputError, Source},
     json,
     output::{Output, tell},
     program::Talk,
     report::{Report, clean, status_line},
     target::Target,
 };
-use crate::interaction::{portable, proto_json};
+use crate::interaction::{
+    backend::read_reply,
+    document::{Document, read_document},
+    portable, proto_json,
+};
 use crate::wire::{
     Name, Reason, Status,
     pb::{
@@ -65,7 +69,8 @@ pub(super) struct Execute {
     #[arg(long, value_name = "PATTERN")]
     allow: Vec<String>,
 
-    /// Shape the messages for this provider [default: the one the reply is from]
+    /// Shape the messages for this provider. An interaction takes any; a raw reply
+    /// has its own, and is refused for another [default: the one the reply is from]
     #[arg(long, value_name = "NAME", value_enum)]
     backend: Option<Backend>,
 
@@ -116,10 +121,13 @@ enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Backend {
+    #[value(alias = "anthropic")]
     Claude,
     ClaudeCode,
     Codex,
+    #[value(alias = "google")]
     Gemini,
+    #[value(alias = "openai")]
     Gpt,
     Ollama,
     Vllm,
@@ -144,10 +152,13 @@ const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 impl Execute {
     pub(super) async fn run(self, talk: Talk) -> Result<Outcome, Failure> {
-        // All are read first, so that a wrong name is found before anything runs.
+        // All are read first, so that what is unusable is found before anything
+        // runs.
         let mut turns = Vec::with_capacity(self.files.len());
         for file in &self.files {
-            turns.push((file, file.read_text().await?));
+            let turn = file.read_text().await?;
+            self.recognise(file, &turn)?;
+            turns.push((file, turn));
         }
         let several = turns.len() > 1;
         let mut client = self.target.client().await?;
@@ -159,6 +170,22 @@ impl Execute {
             outcome = outcome.and(self.run_turn(&mut client, turn, talk).await?);
         }
         Ok(outcome)
+    }
+
+    /// Whether a file holds an interaction or a reply.
+    fn recognise(&self, file: &Source, turn: &str) -> Result<(), Failure> {
+        if turn.trim().is_empty() {
+            return Err(InputError::Empty { name: file.to_string() }.into());
+        }
+        let document = read_document(turn.as_bytes())
+            .map_err(|source| Failure::Interaction { name: file.to_string(), source })?;
+        if let Document::Other(raw) = document {
+            let backend = self.backend.map(Into::into);
+            read_reply(raw.get().as_bytes(), backend)
+                .and_then(|reply| reply.fits(backend))
+                .map_err(|source| Failure::Reply { name: file.to_string(), source })?;
+        }
+        Ok(())
     }
 
     async fn run_turn(

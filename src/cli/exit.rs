@@ -7,11 +7,11 @@ use thiserror::Error;
 use super::{arguments::ArgumentError, input::InputError};
 use crate::builtin::ConfigError;
 use crate::client::ConnectError;
-use crate::interaction::{InteractionError, store};
+use crate::interaction::{InteractionError, backend::ReplyError, store};
 use crate::mcp::{server_list::ServerListError, stdio::StdioError};
 use crate::runner::PatternError;
 use crate::serve::{BindError, ServeError, signals::Interruption};
-use crate::wire::{Code, Status};
+use crate::wire::{Code, Reason, Status};
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Outcome {
     Done,
     /// The work was done, but a call in it failed.
     SomeFailed,
+    /// What was asked for was refused before it started.
+    NotStarted,
 }
 
 impl Outcome {
@@ -27,7 +29,7 @@ impl Outcome {
     pub(super) fn and(self, other: Self) -> Self {
         match self {
             Self::Done => other,
-            Self::SomeFailed => self,
+            Self::SomeFailed | Self::NotStarted => self,
         }
     }
 }
@@ -49,6 +51,23 @@ pub enum Failure {
         /// What is wrong with it.
         source: InteractionError,
     },
+    /// The file holds neither an interaction nor a reply that can be used.
+    #[error("{name}: {source}")]
+    Reply {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        source: ReplyError,
+    },
+    /// No action has a name that was asked for.
+    #[error("no action matches {0}")]
+    NoAction(String),
+    /// Several files where one is written.
+    #[error("only a provider's messages are made of several files; give one")]
+    SeveralFiles,
+    /// An address to listen on that is none.
+    #[error("--listen {0}: write HOST:PORT, such as 127.0.0.1:50051")]
+    Listen(String),
     /// The file holds something else than an interaction.
     #[error("{0} holds no interaction, in either JSON form or protobuf")]
     NotAnInteraction(String),
@@ -157,6 +176,10 @@ impl Failure {
             Self::Input(_)
             | Self::Argument(_)
             | Self::Interaction { .. }
+            | Self::Reply { .. }
+            | Self::NoAction(_)
+            | Self::SeveralFiles
+            | Self::Listen(_)
             | Self::NotAnInteraction(_)
             | Self::Invalid(_)
             | Self::BinaryToTerminal
@@ -168,6 +191,9 @@ impl Failure {
             | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
+            Self::Refused(status) if is_before_start(Status::from(status.clone()).reason) => {
+                BAD_INPUT
+            }
             Self::Refused(status) => match status.code() {
                 Code::InvalidArgument | Code::NotFound | Code::OutOfRange => BAD_INPUT,
                 _ => OTHER_FAILURE,
@@ -187,6 +213,19 @@ impl Failure {
     }
 }
 
+/// Whether a call that ended for this reason was refused before it started.
+pub(super) fn is_before_start(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::InvalidInput
+            | Reason::MissingInput
+            | Reason::UndeclaredInput
+            | Reason::AutofilledInput
+            | Reason::UnknownAction
+            | Reason::NoHandler
+    )
+}
+
 const SOME_FAILED: u8 = 1;
 const BAD_INPUT: u8 = 2;
 const OTHER_FAILURE: u8 = 3;
@@ -196,6 +235,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Done => Self::SUCCESS,
             Outcome::SomeFailed => Self::from(SOME_FAILED),
+            Outcome::NotStarted => Self::from(BAD_INPUT),
         }
     }
 }

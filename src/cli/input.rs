@@ -51,6 +51,12 @@ pub enum InputError {
         /// The file, or standard input.
         name: String,
     },
+    /// There is nothing in it.
+    #[error("{name} is empty")]
+    Empty {
+        /// The file, or standard input.
+        name: String,
+    },
     /// It should be text and is not.
     #[error("{name} is not UTF-8 text")]
     NotText {

@@ -10,10 +10,12 @@ use super::{
     exit::{Failure, Outcome},
     input::Source,
     json,
-    output::Output,
+    output::{Output, tell},
+    report::clean,
 };
 use crate::interaction::{
     Interaction, InteractionError,
+    backend::{Dialect, Note, convert, parse_backend},
     document::{self, Document, PROTOBUF, read_document},
     portable, proto_json, validate,
 };
@@ -62,19 +64,38 @@ struct Validate {
 Examples:
   a11-grpc interaction convert turn.json --to proto-json
   a11-grpc interaction convert turn.json --to protobuf --output turn.binpb
-  a11-grpc interaction convert turn.binpb --to portable")]
+  a11-grpc interaction convert turn.binpb --to portable
+  a11-grpc interaction convert first.json second.json --to claude")]
 struct Convert {
-    /// The interaction, in any form; `-` reads standard input
-    #[arg(value_name = "FILE")]
-    file: Source,
+    /// The interaction, in any form; `-` reads standard input. For a provider
+    /// several, in their order, are one conversation
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<Source>,
 
-    /// The form to write
-    #[arg(long, value_name = "FORM", value_enum)]
-    to: Form,
+    /// The form to write: portable, proto-json, protobuf; or the messages of a
+    /// provider: claude, claude_code, codex, gemini, gpt, ollama, vllm
+    #[arg(long, value_name = "FORM", value_parser = to)]
+    to: To,
 
     /// Write to this file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// What to write.
+#[derive(Debug, Clone, Copy)]
+enum To {
+    Form(Form),
+    Messages(Dialect),
+}
+
+fn to(name: &str) -> Result<To, String> {
+    if let Ok(form) = Form::from_str(name, true) {
+        return Ok(To::Form(form));
+    }
+    let backend = parse_backend(name)
+        .map_err(|error| format!("{error}; and the forms are portable, proto-json, protobuf"))?;
+    Dialect::default_of(backend).map(To::Messages).ok_or_else(|| name.to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -129,7 +150,15 @@ impl Validate {
                 let valid = problems.iter().all(|problem| problem.note);
                 Findings { valid, form: Some(name_of(form)), problems }
             }
-            Ok(None) => return Err(Failure::NotAnInteraction(self.file.to_string())),
+            Ok(None) => {
+                let failure = Failure::NotAnInteraction(self.file.to_string());
+                if self.json {
+                    let message = failure.to_string();
+                    let problems = vec![Finding { field: String::new(), message, note: false }];
+                    print_json(&Findings { valid: false, form: None, problems })?;
+                }
+                return Err(failure);
+            }
             Err(error) => {
                 let field = error.field().to_owned();
                 let text = error.to_string();
@@ -143,8 +172,7 @@ impl Validate {
         };
         let mut output = Output::stdout();
         if self.json {
-            let text = serde_json::to_string(&findings).unwrap_or_default();
-            output.line(&json::pretty(&text))?;
+            print_json(&findings)?;
         } else {
             for Finding { field, message, note } in &findings.problems {
                 let note = if *note { "note: " } else { "" };
@@ -162,26 +190,57 @@ impl Validate {
     }
 }
 
+fn print_json(findings: &Findings) -> Result<(), Failure> {
+    let text = serde_json::to_string(findings).unwrap_or_default();
+    Output::stdout().line(&json::pretty(&text))
+}
+
 impl Convert {
     async fn run(self) -> Result<Outcome, Failure> {
-        let bytes = self.file.read().await?;
-        let failed = |source| Failure::Interaction { name: self.file.to_string(), source };
-        let (interaction, _) = read(&bytes)
-            .map_err(failed)?
-            .ok_or_else(|| Failure::NotAnInteraction(self.file.to_string()))?;
+        let mut history = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            let failed = |source| Failure::Interaction { name: file.to_string(), source };
+            let (interaction, _) = read(&file.read().await?)
+                .map_err(failed)?
+                .ok_or_else(|| Failure::NotAnInteraction(file.to_string()))?;
+            history.push(interaction);
+        }
+        let form = match self.to {
+            To::Form(form) => form,
+            To::Messages(dialect) => {
+                let converted = convert(&history, dialect);
+                let notes = [("dropped", &converted.dropped), ("added", &converted.added)];
+                for (verb, notes) in notes {
+                    for Note { interaction_id, what, why } in notes {
+                        tell(&clean(&format!("{verb}: {what} ({interaction_id}): {why}")));
+                    }
+                }
+                if let Some(system) = &converted.system {
+                    tell(&clean(&format!("beside the messages, the system prompt: {system}")));
+                }
+                let text = format!("[{}]", converted.messages.join(","));
+                Output::to(self.output).line(&json::pretty(&text))?;
+                return Ok(Outcome::Done);
+            }
+        };
+        let [interaction] = history.as_slice() else {
+            return Err(Failure::SeveralFiles);
+        };
+        let name = self.files.iter().map(ToString::to_string).collect::<String>();
+        let failed = |source| Failure::Interaction { name: name.clone(), source };
         let mut output = Output::to(self.output);
-        match self.to {
+        match form {
             Form::Portable => {
-                output.line(&json::pretty(&portable::to_json(&interaction).map_err(failed)?))?;
+                output.line(&json::pretty(&portable::to_json(interaction).map_err(failed)?))?;
             }
             Form::ProtoJson => {
-                output.line(&json::pretty(&proto_json::to_json(&interaction).map_err(failed)?))?;
+                output.line(&json::pretty(&proto_json::to_json(interaction).map_err(failed)?))?;
             }
             Form::Protobuf => {
                 if output.is_terminal() {
                     return Err(Failure::BinaryToTerminal);
                 }
-                let bytes = document::encode(&interaction, document::Form::Protobuf);
+                let bytes = document::encode(interaction, document::Form::Protobuf);
                 output.write(&bytes.map_err(failed)?)?;
             }
         }

@@ -129,6 +129,12 @@ impl Serve {
             (None, false) => DEFAULT_LISTEN.to_owned(),
             (None, true) => return Ok(None),
         };
+        let is_address = listen
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        if !is_address {
+            return Err(Failure::Listen(listen));
+        }
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => Some(Tls {
                 certificate: Source::File(certificate.clone()).read().await?.into(),

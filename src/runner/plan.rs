@@ -22,7 +22,7 @@ pub struct Request {
     /// The limits of each call.
     pub limits: Limits,
     /// Whose message shape is wanted. `None`: that of the raw reply, if there is
-    /// one.
+    /// one. A raw reply of another backend is refused.
     pub backend: Option<Backend>,
     /// Calls that were refused before they came here.
     pub rejected: Vec<RejectedCall>,
@@ -186,6 +186,7 @@ fn calls_of_reply(
             continue;
         }
         let reply = read_reply(chunk.data(), hint).map_err(Status::from)?;
+        reply.fits(backend).map_err(Status::from)?;
         if dialect.is_none() || (asked.is_empty() && !reply.calls.is_empty()) {
             dialect = Some(reply.dialect);
         }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 
 use super::{
-    Arguments, Dialect,
+    Arguments, Dialect, backend_name,
     raw::{self, Object},
     recognition::{Found, recognise},
     shape::shape_of,
@@ -25,6 +25,24 @@ pub struct Reply {
     pub dialect: Dialect,
     /// The calls in the order the model made them. None is a fine reply.
     pub calls: Vec<ReplyCall>,
+}
+
+impl Reply {
+    /// Whether its results can be what `wanted` takes: they always have the
+    /// reply's own shape.
+    ///
+    /// # Errors
+    /// [`ReplyError::OtherBackend`] where another backend is wanted.
+    pub fn fits(&self, wanted: Option<Backend>) -> Result<(), ReplyError> {
+        let found = self.dialect.backend();
+        match wanted {
+            Some(wanted) if wanted != Backend::Unspecified && wanted != found => {
+                let name = |backend| backend_name(backend).unwrap_or_default();
+                Err(ReplyError::OtherBackend { wanted: name(wanted), found: name(found) })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// One call of a reply.
@@ -76,6 +94,17 @@ pub enum ReplyError {
     NotTheModel {
         /// The role it has.
         role: String,
+    },
+    /// A reply of one backend, whose results are wanted for another.
+    #[error(
+        "backend: {wanted} was asked for, but the reply is {found}'s; the results of a reply \
+         have its own shape"
+    )]
+    OtherBackend {
+        /// The backend asked for.
+        wanted: &'static str,
+        /// That of the reply.
+        found: &'static str,
     },
     /// A field that holds the calls, but is no list.
     #[error("`{field}` should be a list, but is {seen}")]
