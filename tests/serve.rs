@@ -231,6 +231,8 @@ async fn reflection_answers_in_both_versions() {
         let expected = [
             "a11.v1.ActionService",
             "a11.v1.InteractionService",
+            "a11.v1.NodeService",
+            "a11.v1.PeerService",
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
