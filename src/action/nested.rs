@@ -153,7 +153,7 @@ impl Outputs {
     /// The one value of a port.
     ///
     /// # Errors
-    /// NOT_FOUND-free: INVALID_ARGUMENT where there is no value, or it is no `T`.
+    /// INVALID_ARGUMENT where there is no value, or it is no `T`.
     pub fn value<T: DeserializeOwned>(&self, port: &str) -> Result<T, Status> {
         match join(self.pieces(port))? {
             Some(chunk) => decode(port, &chunk),
