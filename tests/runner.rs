@@ -125,3 +125,26 @@ async fn a_turn_cannot_widen_its_own_limits() {
     let outputs = &round.interaction.action_outputs["c"].fragments;
     assert_eq!(&outputs[0].chunk().expect("a chunk").data()[..], b"x-tenant=mine");
 }
+
+#[tokio::test]
+async fn a_log_that_is_too_long_ends_with_a_notice_and_has_no_holes() {
+    let registry = Registry::new();
+    let talk = a11_grpc::action::handler(|context: a11_grpc::action::Context| async move {
+        for _ in 0..6 {
+            context.log("x".repeat(60_000));
+            // Lets the runner take what was said, so that nothing is dropped before.
+            tokio::task::yield_now().await;
+        }
+        context.log("short");
+        Ok(())
+    });
+    let schema = a11_grpc::action::ActionSchema::builder("talk");
+    registry.register(schema.build(), talk).expect("registers");
+    let mut turn = echo("c", "x");
+    turn.action_inputs.clear();
+    turn.action_calls[0].name = "talk".into();
+    let round = run(&Arc::new(registry), request(turn)).await.expect("a round");
+    let log = &round.results[0].log;
+    let said = log.strip_suffix("\n[the rest of the log was left out]").expect("a notice");
+    assert_eq!(said.len(), 240_000);
+}

@@ -64,8 +64,11 @@ impl Collected {
     }
 }
 
-/// The longest user-facing log of one call, in bytes; the rest is left out.
+/// The longest user-facing log of one call, in bytes; the rest is left out, and
+/// the log says so.
 const MAX_LOG_BYTES: usize = 256 * 1024;
+/// What ends a log that was cut.
+const LOG_CUT: &str = "\n[the rest of the log was left out]";
 
 /// Runs a call to its end.
 pub(super) async fn collect(
@@ -142,6 +145,7 @@ struct Collector<'a> {
     events: &'a Events,
     outputs: Vec<Vec<Piece>>,
     log: String,
+    log_is_full: bool,
     output_bytes: usize,
     media_bytes: usize,
 }
@@ -150,7 +154,17 @@ impl<'a> Collector<'a> {
     fn new(place: usize, schema: ActionSchema, limits: &'a Limits, events: &'a Events) -> Self {
         let outputs = vec![Vec::new(); schema.outputs().len()];
         let log = String::new();
-        Self { place, schema, limits, events, outputs, log, output_bytes: 0, media_bytes: 0 }
+        Self {
+            place,
+            schema,
+            limits,
+            events,
+            outputs,
+            log,
+            log_is_full: false,
+            output_bytes: 0,
+            media_bytes: 0,
+        }
     }
 
     async fn follow(mut self, mut run: Run, journal: &dyn Journal) -> Collected {
@@ -177,9 +191,7 @@ impl<'a> Collector<'a> {
                     tracing::debug!(call = run.id(), action = %self.schema.name(), "{}", entry.text);
                 }
                 Some(Event::Log(entry)) => {
-                    if self.log.len() + entry.text.len() <= MAX_LOG_BYTES {
-                        self.log.push_str(&entry.text);
-                    }
+                    self.note(&entry.text);
                     tell(self.events, CallEvent::Log { call: self.place, entry }).await;
                 }
                 Some(Event::Finished(status)) => break status,
@@ -207,6 +219,19 @@ impl<'a> Collector<'a> {
             }
         }
         Collected { status, log, fragments: fragments(&schema, outputs), document }
+    }
+
+    /// Adds to the log; once it is full nothing more, so that it has no holes.
+    fn note(&mut self, text: &str) {
+        if self.log_is_full {
+            return;
+        }
+        if self.log.len() + text.len() <= MAX_LOG_BYTES {
+            self.log.push_str(text);
+        } else {
+            self.log.push_str(LOG_CUT);
+            self.log_is_full = true;
+        }
     }
 
     /// Takes what a mapped port put out, as long as it is within the limits.
