@@ -23,7 +23,8 @@ impl Caller {
     /// Reads request metadata.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a deadline that is no number.
+    /// INVALID_ARGUMENT for a deadline that is no number, and for binary metadata
+    /// that is no base64.
     pub(super) fn new(metadata: &MetadataMap) -> Result<Self, Status> {
         let mut caller = Self::default();
         for entry in metadata.iter() {
@@ -32,9 +33,11 @@ impl Caller {
                     caller.headers.set(key.as_str(), value.as_encoded_bytes().to_vec());
                 }
                 KeyAndValueRef::Binary(key, value) if !is_transport(key.as_str()) => {
-                    if let Ok(value) = value.to_bytes() {
-                        caller.headers.set(key.as_str(), value);
-                    }
+                    let value = value.to_bytes().map_err(|_| {
+                        let message = format!("metadata {:?} is not base64", key.as_str());
+                        Status::of(Reason::InvalidRequest, message)
+                    })?;
+                    caller.headers.set(key.as_str(), value);
                 }
                 _ => {}
             }
@@ -127,6 +130,19 @@ fn grpc_timeout(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn binary_metadata_is_decoded_or_refused_by_name() {
+        let caller = |encoded: &'static str| {
+            let mut received = http::HeaderMap::new();
+            received.insert("x-a11-key-bin", http::HeaderValue::from_static(encoded));
+            Caller::new(&MetadataMap::from_headers(received))
+        };
+        assert_eq!(caller("aGk").expect("base64").headers.text("x-a11-key-bin"), Some("hi"));
+        let refused = caller("%%%").expect_err("no base64");
+        assert_eq!(refused.reason, Reason::InvalidRequest);
+        assert!(refused.message.contains("x-a11-key-bin"), "{refused}");
+    }
 
     #[test]
     fn grpc_timeouts_are_read() {
