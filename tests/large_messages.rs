@@ -126,6 +126,20 @@ async fn a_result_too_large_for_a_message_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_round_too_large_for_a_message_still_answers_with_what_fits() {
+    let (_server, mut client) = server().await;
+    let calls = (0..10).map(|at| asked(&format!("c{at}"), "big", &[("bytes", "3000000")]));
+    let mut request = execute(turn(calls));
+    request.max_output_bytes = Some(4_000_000);
+    request.backend = Backend::Claude as i32;
+    let response = client.execute_actions_from_interaction(request).await.expect("an answer");
+    let codes: Vec<Code> = response.get_ref().results.iter().map(|r| of_result(r).1).collect();
+    let count = |code| codes.iter().filter(|other| **other == code).count();
+    assert_eq!((count(Code::Ok), count(Code::ResourceExhausted)), (5, 5), "{codes:?}");
+    check_usable(&mut client).await;
+}
+
+#[tokio::test]
 async fn a_compressed_bomb_is_refused_without_being_unpacked() {
     let (server, client) = server().await;
     let mut bomber = client.clone().send_compressed(CompressionEncoding::Gzip);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use a11_grpc::action::{Registry, Scope};
-use a11_grpc::runner::{AllowList, Plan, Request, Round, execute};
+use a11_grpc::runner::{AllowList, CallResult, Limits, Plan, Request, Round, execute};
 use a11_grpc::wire::pb::{
     ActionConfig, ActionMessage, Interaction, NodeFragments, Peer, node_fragment::Payload,
 };
@@ -147,4 +147,36 @@ async fn a_log_that_is_too_long_ends_with_a_notice_and_has_no_holes() {
     let log = &round.results[0].log;
     let said = log.strip_suffix("\n[the rest of the log was left out]").expect("a notice");
     assert_eq!(said.len(), 240_000);
+}
+
+#[tokio::test]
+async fn calls_past_the_size_of_the_round_fail_and_the_others_keep_their_results() {
+    let call = |at: usize| ActionMessage {
+        id: format!("c{at}"),
+        name: "big".into(),
+        ..ActionMessage::default()
+    };
+    let inputs = |at: usize| {
+        // The second alone is larger than the round; it takes nothing from others.
+        let bytes = if at == 1 { "2000" } else { "400" };
+        let fragments = vec![NodeFragment::last("bytes", Chunk::new("application/json", bytes))];
+        (format!("c{at}"), NodeFragments { fragments })
+    };
+    let turn = Interaction {
+        action_calls: (0..4).map(call).collect(),
+        action_inputs: (0..4).map(inputs).collect(),
+        ..Interaction::default()
+    };
+    let limits = Limits { max_round_bytes: 1000, ..Limits::default() };
+    let round = run(&fixtures::registry(), Request { limits, ..request(turn) }).await;
+    let round = round.expect("a round");
+    let failed = |result: &&CallResult| result.status.reason == Reason::OutputTooLarge;
+    let message = &round.results[1].status.message;
+    assert!(
+        failed(&&round.results[1]) && message.contains("1000 bytes for all calls"),
+        "{message}"
+    );
+    // Which of the others is late depends on who is quick.
+    assert_eq!(round.results.iter().filter(failed).count(), 2);
+    assert_eq!(round.results.iter().filter(|result| result.status.is_ok()).count(), 2);
 }

@@ -2,7 +2,12 @@
 
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{document::ResultDocument, journal::Journal, limits::Limits, plan::PlannedCall};
+use super::{
+    document::ResultDocument,
+    journal::Journal,
+    limits::{Limits, Room},
+    plan::PlannedCall,
+};
 use crate::action::{
     ActionSchema, Call, Event, Port, Run, Scope,
     schema::{Field, WHOLE_RESULT_ID},
@@ -70,33 +75,30 @@ const MAX_LOG_BYTES: usize = 256 * 1024;
 /// What ends a log that was cut.
 const LOG_CUT: &str = "\n[the rest of the log was left out]";
 
+/// What the calls of a round share.
+pub(super) struct Shared<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) limits: &'a Limits,
+    /// When they end at the latest.
+    pub(super) end: Option<Instant>,
+    /// What they may still put out together.
+    pub(super) room: Room,
+    pub(super) events: Events,
+    pub(super) journal: &'a dyn Journal,
+}
+
 /// Runs a call to its end.
-pub(super) async fn collect(
-    scope: &Scope,
-    place: usize,
-    call: PlannedCall,
-    limits: &Limits,
-    end: Option<Instant>,
-    events: Events,
-    journal: &dyn Journal,
-) -> Collected {
-    let collected = run(scope, place, call, limits, end, &events, journal).await;
-    if events.is_some() {
+pub(super) async fn collect(shared: &Shared<'_>, place: usize, call: PlannedCall) -> Collected {
+    let collected = run(shared, place, call).await;
+    if shared.events.is_some() {
         let (status, log) = (collected.status.clone(), collected.log.clone());
-        tell(&events, CallEvent::Finished { call: place, status, log }).await;
+        tell(&shared.events, CallEvent::Finished { call: place, status, log }).await;
     }
     collected
 }
 
-async fn run(
-    scope: &Scope,
-    place: usize,
-    call: PlannedCall,
-    limits: &Limits,
-    end: Option<Instant>,
-    events: &Events,
-    journal: &dyn Journal,
-) -> Collected {
+async fn run(shared: &Shared<'_>, place: usize, call: PlannedCall) -> Collected {
+    let journal = shared.journal;
     let schema = call.start.as_ref().ok().map(|prepared| prepared.entry.schema());
     match journal.recorded(&call.id, schema).await {
         Ok(None) => {}
@@ -111,17 +113,17 @@ async fn run(
     if let Err(status) = journal.begin(&call.id).await {
         return Collected::refused(status);
     }
-    let start = scope.start(Call {
+    let start = shared.scope.start(Call {
         id: call.run_id,
         entry: prepared.entry,
         inputs: prepared.inputs,
         headers: prepared.headers,
-        deadline: end,
+        deadline: shared.end,
     });
     let collected = match start {
         Ok(run) => {
-            tell(events, CallEvent::Started { call: place }).await;
-            Collector::new(place, schema, limits, events).follow(run, journal).await
+            tell(&shared.events, CallEvent::Started { call: place }).await;
+            Collector::new(shared, place, schema).follow(run).await
         }
         Err(status) => Collected::refused(status),
     };
@@ -139,10 +141,9 @@ async fn tell(events: &Events, event: CallEvent) {
 }
 
 struct Collector<'a> {
+    shared: &'a Shared<'a>,
     place: usize,
     schema: ActionSchema,
-    limits: &'a Limits,
-    events: &'a Events,
     outputs: Vec<Vec<Piece>>,
     log: String,
     log_is_full: bool,
@@ -151,24 +152,15 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn new(place: usize, schema: ActionSchema, limits: &'a Limits, events: &'a Events) -> Self {
+    fn new(shared: &'a Shared<'a>, place: usize, schema: ActionSchema) -> Self {
         let outputs = vec![Vec::new(); schema.outputs().len()];
-        let log = String::new();
-        Self {
-            place,
-            schema,
-            limits,
-            events,
-            outputs,
-            log,
-            log_is_full: false,
-            output_bytes: 0,
-            media_bytes: 0,
-        }
+        let (log, log_is_full) = (String::new(), false);
+        let (output_bytes, media_bytes) = (0, 0);
+        Self { shared, place, schema, outputs, log, log_is_full, output_bytes, media_bytes }
     }
 
-    async fn follow(mut self, mut run: Run, journal: &dyn Journal) -> Collected {
-        let mut stopped = journal.stopped();
+    async fn follow(mut self, mut run: Run) -> Collected {
+        let mut stopped = self.shared.journal.stopped();
         let mut stopping = false;
         let status = loop {
             // Both are cancel safe: waiting to be stopped loses nothing.
@@ -192,7 +184,7 @@ impl<'a> Collector<'a> {
                 }
                 Some(Event::Log(entry)) => {
                     self.note(&entry.text);
-                    tell(self.events, CallEvent::Log { call: self.place, entry }).await;
+                    tell(&self.shared.events, CallEvent::Log { call: self.place, entry }).await;
                 }
                 Some(Event::Finished(status)) => break status,
                 None => break Status::ok(),
@@ -202,9 +194,10 @@ impl<'a> Collector<'a> {
     }
 
     fn end(self, mut status: Status) -> Collected {
-        let Self { schema, mut outputs, log, .. } = self;
+        let Self { shared, schema, mut outputs, log, output_bytes, media_bytes, .. } = self;
         if status.reason == Reason::OutputTooLarge {
             outputs.clear();
+            shared.room.give_back(output_bytes + media_bytes);
         }
         // What was collected is all there will be: it ends here, even where the
         // action left it open.
@@ -238,33 +231,41 @@ impl<'a> Collector<'a> {
     async fn take(&mut self, index: usize, pieces: Vec<Piece>) -> Result<(), Status> {
         let port = &self.schema.outputs()[index];
         let Some(field) = fragment_id(&self.schema, port) else { return Ok(()) };
+        let limits = self.shared.limits;
+        let too_large = |what: String| {
+            Status::of(Reason::OutputTooLarge, format!("{:?} put out {what}", self.schema.name()))
+        };
         for piece in &pieces {
             let media_type = piece.chunk().map_or("", |chunk| chunk.media_type());
             let (sum, most, what) = match Kind::of(media_type) {
                 Kind::Image | Kind::Audio => {
-                    (&mut self.media_bytes, self.limits.max_media_bytes, "picture and sound")
+                    (&mut self.media_bytes, limits.max_media_bytes, "picture and sound")
                 }
                 Kind::Text | Kind::Json | Kind::Bytes => {
-                    (&mut self.output_bytes, self.limits.max_output_bytes, "output")
+                    (&mut self.output_bytes, limits.max_output_bytes, "output")
                 }
             };
-            *sum = sum.saturating_add(piece.payload_len());
-            if *sum > most {
-                return Err(Status::of(
-                    Reason::OutputTooLarge,
-                    format!("{:?} put out more than {most} {what} bytes", self.schema.name()),
-                ));
+            let bytes = piece.payload_len();
+            if sum.saturating_add(bytes) > most {
+                return Err(too_large(format!("more than {most} {what} bytes")));
             }
+            if !self.shared.room.take(bytes) {
+                let most = limits.max_round_bytes;
+                return Err(too_large(format!(
+                    "more than was left of the {most} bytes for all calls of the round"
+                )));
+            }
+            *sum += bytes;
         }
         let kept = &mut self.outputs[index];
-        if self.events.is_some() {
+        if self.shared.events.is_some() {
             let fragments = pieces
                 .iter()
                 .enumerate()
                 .map(|(at, piece)| piece.clone().into_fragment(field, (kept.len() + at) as u32));
             let event = CallEvent::Output { call: self.place, fragments: fragments.collect() };
             kept.extend(pieces);
-            tell(self.events, event).await;
+            tell(&self.shared.events, event).await;
         } else {
             kept.extend(pieces);
         }

@@ -4,8 +4,9 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
 use super::{
-    collect::{CallEvent, collect},
+    collect::{CallEvent, Shared, collect},
     journal::{Journal, Unrecorded},
+    limits::Room,
     plan::Plan,
     round::{Ended, Round},
 };
@@ -29,17 +30,24 @@ pub(super) async fn execute_recorded(
     journal: &dyn Journal,
 ) -> Round {
     let Plan { calls, dialect, limits, previous } = plan;
-    let end = limits.end();
+    let shared = Shared {
+        scope,
+        limits: &limits,
+        end: limits.end(),
+        room: Room::new(limits.max_round_bytes),
+        events,
+        journal,
+    };
     let mut ended: Vec<Option<Ended>> = Vec::new();
     ended.resize_with(calls.len(), || None);
     let mut running: FuturesUnordered<_> = calls
         .into_iter()
         .enumerate()
         .map(|(place, call)| {
-            let (events, limits) = (events.clone(), &limits);
+            let shared = &shared;
             async move {
                 let (id, id_is_own, name) = (call.id.clone(), call.id_is_own, call.name.clone());
-                let collected = collect(scope, place, call, limits, end, events, journal).await;
+                let collected = collect(shared, place, call).await;
                 (place, Ended { id, id_is_own, name, collected })
             }
         })

@@ -1,6 +1,9 @@
 //! How long a call may take and how much it may put out.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -11,6 +14,11 @@ pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(300);
 pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 128 * 1024;
 /// How many bytes of pictures and sound a call may put out.
 pub const DEFAULT_MAX_MEDIA_BYTES: usize = 8 * 1024 * 1024;
+
+/// How many bytes all calls of a round may put out together. They stand in the
+/// answer up to three times, pictures as base64 in two of them, and with that
+/// still fit into one message of 64 MiB.
+pub const DEFAULT_MAX_ROUND_BYTES: usize = 16 * 1024 * 1024;
 
 /// The limits of each call of a round.
 #[derive(Debug, Clone)]
@@ -23,6 +31,8 @@ pub struct Limits {
     pub max_output_bytes: usize,
     /// Bytes of pictures and sound.
     pub max_media_bytes: usize,
+    /// Bytes of either kind over all calls of the round.
+    pub max_round_bytes: usize,
 }
 
 impl Default for Limits {
@@ -32,6 +42,7 @@ impl Default for Limits {
             deadline: None,
             max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
             max_media_bytes: DEFAULT_MAX_MEDIA_BYTES,
+            max_round_bytes: DEFAULT_MAX_ROUND_BYTES,
         }
     }
 }
@@ -45,5 +56,26 @@ impl Limits {
             (Some(timeout), Some(deadline)) => Some(timeout.min(deadline)),
             (timeout, deadline) => timeout.or(deadline),
         }
+    }
+}
+
+/// What the calls of a round may still put out together.
+#[derive(Debug)]
+pub(super) struct Room(AtomicUsize);
+
+impl Room {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(AtomicUsize::new(bytes))
+    }
+
+    /// Takes some of it; false, and nothing is taken, where that is not left.
+    pub(super) fn take(&self, bytes: usize) -> bool {
+        let left = |left: usize| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, left).is_ok()
+    }
+
+    /// Gives back what a call took whose outputs are let go.
+    pub(super) fn give_back(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::AcqRel);
     }
 }

@@ -20,7 +20,10 @@ pub use allow_list::{AllowList, PatternError};
 pub use collect::CallEvent;
 pub use document::{Beside, Parts, ResultDocument};
 pub use execute::execute;
-pub use limits::{DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES, Limits};
+pub use limits::{
+    DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
+    DEFAULT_MAX_ROUND_BYTES, Limits,
+};
 pub use plan::{Plan, RejectedCall, Request};
 pub use recorder::{DEFAULT_LEASE, Recorder, Recording};
 pub use round::{CallResult, Round};

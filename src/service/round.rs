@@ -18,7 +18,8 @@ use crate::interaction::{
 };
 use crate::runner::{
     AllowList, CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
-    Limits, Plan, Recorder, Recording, RejectedCall, Request, Round, execute,
+    DEFAULT_MAX_ROUND_BYTES, Limits, Plan, Recorder, Recording, RejectedCall, Request, Round,
+    execute,
 };
 use crate::wire::chunk::JSON;
 use crate::wire::pb::{Backend, Interaction, stream_actions_from_interaction_response::Event};
@@ -100,6 +101,7 @@ pub(super) fn plan(
             deadline: caller.end_of_work(),
             max_output_bytes: max_output_bytes.map_or(DEFAULT_MAX_OUTPUT_BYTES, |n| n as usize),
             max_media_bytes: max_media_bytes.map_or(DEFAULT_MAX_MEDIA_BYTES, |n| n as usize),
+            max_round_bytes: DEFAULT_MAX_ROUND_BYTES,
         },
         backend: Some(backend).filter(|backend| *backend != Backend::Unspecified),
         rejected: rejected.collect(),
