@@ -378,8 +378,7 @@ async fn a_second_signal_ends_the_program_at_once() {
         .await
         .unwrap();
     terminate(&child);
-    let line = soon(said.next_line()).await.unwrap().unwrap();
-    assert!(line.contains("shutting down"), "{line}");
+    while !soon(said.next_line()).await.unwrap().unwrap().contains("shutting down") {}
     terminate(&child);
     assert_eq!(soon(child.wait()).await.unwrap().code(), Some(143));
     drop(open);
@@ -390,4 +389,33 @@ async fn a_second_signal_ends_the_program_at_once() {
 async fn listening_to_other_machines_is_warned_about() {
     let (_child, _, _, before) = serve("0.0.0.0:0").await;
     assert!(before.iter().any(|line| line.contains("no authentication")), "{before:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_log_for_machines_is_json_alone_and_has_each_call_with_its_code() {
+    let args = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json"];
+    let mut child = program::command(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut next = async || {
+        let line = soon(lines.next_line()).await.unwrap().expect("a line");
+        serde_json::from_str::<serde_json::Value>(&line).unwrap_or_else(|_| panic!("{line}"))
+    };
+    let said = next().await["fields"]["message"].as_str().unwrap().to_owned();
+    let address = said.strip_prefix("listening on ").expect("where").to_owned();
+    assert_eq!(next().await["fields"]["names"], "http_fetch");
+
+    let mut client = client::actions(client::connect(&address).await.unwrap());
+    let listed = client.list_actions(pb::ListActionsRequest::default()).await.unwrap();
+    assert_eq!(listed.get_ref().actions.len(), 1);
+    let request = pb::RunActionRequest { action: "nope".into(), ..Default::default() };
+    client.run_action(request).await.expect_err("no such action");
+    for (rpc, code) in [("ListActions", "OK"), ("RunAction", "NOT_FOUND")] {
+        let fields = next().await["fields"].clone();
+        assert_eq!(fields["rpc"], format!("a11.v1.ActionService/{rpc}"));
+        assert_eq!((&fields["code"], fields["millis"].is_u64()), (&code.into(), true));
+    }
+    terminate(&child);
+    assert!(next().await["fields"]["message"].as_str().unwrap().contains("shutting down"));
+    assert_eq!(soon(child.wait()).await.unwrap().code(), Some(0));
 }

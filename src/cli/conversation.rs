@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use super::{
     exit::{Failure, Outcome},
     input::Source,
-    output::Output,
+    output::{Output, tell},
     report::clean,
     target::registry,
 };
@@ -113,7 +113,7 @@ impl Place {
             },
         };
         let store = store::open(&store.ok_or(Failure::NoPlace)?).await?;
-        Ok(client::interactions(in_process(registry(None)?, Some(store)).await?))
+        Ok(client::interactions(in_process(registry(None, &tell)?, Some(store)).await?))
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-use super::exit::Failure;
+use super::{exit::Failure, output::tell};
 
 /// How a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,4 +27,16 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
         LogFormat::Json => subscriber.json().try_init(),
     };
     Ok(())
+}
+
+/// Says something on standard error in the form of the log: as it is for people,
+/// as a log line for machines, which then read nothing else.
+pub(super) fn say(format: LogFormat, text: &str) {
+    match format {
+        LogFormat::Text => tell(text),
+        LogFormat::Json => match text.strip_prefix("warning: ") {
+            Some(warning) => tracing::warn!("{warning}"),
+            None => tracing::info!("{text}"),
+        },
+    }
 }

@@ -106,7 +106,7 @@ impl Program {
         let mut signals = Signals::watch().map_err(Failure::System)?;
         let command = match self.command {
             // It ends at a signal too, but in its own time.
-            Command::Serve(command) => return command.run(signals).await,
+            Command::Serve(command) => return command.run(signals, self.log_format).await,
             command => command,
         };
         let work = async {

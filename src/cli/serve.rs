@@ -10,8 +10,8 @@ use super::{
     duration::duration,
     exit::{Failure, Outcome},
     input::Source,
+    logging::{LogFormat, say},
     mcp::McpArgs,
-    output::tell,
     target::registry,
 };
 use crate::action::Registry;
@@ -95,11 +95,16 @@ fn positive(text: &str) -> Result<usize, &'static str> {
 }
 
 impl Serve {
-    pub(super) async fn run(self, mut signals: Signals) -> Result<Outcome, Failure> {
-        let registry = registry(self.config.as_deref())?;
-        let server = self.grpc(registry.clone()).await?;
+    pub(super) async fn run(
+        self,
+        mut signals: Signals,
+        format: LogFormat,
+    ) -> Result<Outcome, Failure> {
+        let registry = registry(self.config.as_deref(), &|text| say(format, text))?;
+        let server = self.grpc(registry.clone(), format).await?;
         let _taken_in = self.mcp.take_in(&registry).await?;
-        let mcp = Mcp::bind(&self, registry).await?;
+        log_actions(&registry);
+        let mcp = Mcp::bind(&self, registry, format).await?;
 
         let stop = CancellationToken::new();
         let run = self.run_all(server, mcp, stop.clone());
@@ -108,12 +113,12 @@ impl Serve {
             ended = &mut run => return ended.map(|_| Outcome::Done),
             _ = signals.next() => {}
         }
-        tell("shutting down; accepted calls go on, a second signal ends them");
+        say(format, "shutting down; accepted calls go on, a second signal ends them");
         stop.cancel();
         tokio::select! {
             ended = &mut run => {
                 if ended? == Ending::Cut {
-                    tell("warning: time was up, calls that still ran were cancelled");
+                    say(format, "warning: time was up, calls that still ran were cancelled");
                 }
                 Ok(Outcome::Done)
             }
@@ -123,7 +128,11 @@ impl Serve {
 
     /// The gRPC server. A program that an MCP host launched is one of several,
     /// and has no port of its own unless it is given one.
-    async fn grpc(&self, registry: Arc<Registry>) -> Result<Option<Server>, Failure> {
+    async fn grpc(
+        &self,
+        registry: Arc<Registry>,
+        format: LogFormat,
+    ) -> Result<Option<Server>, Failure> {
         let listen = match (&self.listen, self.mcp.mcp_stdio) {
             (Some(listen), _) => listen.clone(),
             (None, false) => DEFAULT_LISTEN.to_owned(),
@@ -155,9 +164,9 @@ impl Serve {
         let options = Options { listen, registry, limits, tls, allowed_origins, store };
         let server = Server::bind(options).await?;
         if server.is_exposed() {
-            warn_exposed(server.address());
+            warn_exposed(server.address(), format);
         }
-        tell(&format!("listening on {}", server.address()));
+        say(format, &format!("listening on {}", server.address()));
         Ok(Some(server))
     }
 
@@ -196,11 +205,19 @@ impl Serve {
     }
 }
 
-fn warn_exposed(address: SocketAddr) {
-    tell(&format!(
+fn warn_exposed(address: SocketAddr, format: LogFormat) {
+    let text = format!(
         "warning: {address} can be reached from other machines, and there is no authentication \
          yet: whoever reaches it can run every action"
-    ));
+    );
+    say(format, &text);
+}
+
+/// What is served from the start, for whoever reads the log later.
+fn log_actions(registry: &Registry) {
+    let entries = registry.entries(None);
+    let names: Vec<&str> = entries.iter().map(|entry| entry.schema().name().as_str()).collect();
+    tracing::info!(count = names.len(), names = names.join(" "), "serving actions");
 }
 
 /// What is served over MCP.
@@ -211,7 +228,11 @@ struct Mcp {
 }
 
 impl Mcp {
-    async fn bind(args: &Serve, registry: Arc<Registry>) -> Result<Self, Failure> {
+    async fn bind(
+        args: &Serve,
+        registry: Arc<Registry>,
+        format: LogFormat,
+    ) -> Result<Self, Failure> {
         let http = args.mcp.http(&args.allow_origin);
         if !args.mcp.is_served() {
             return Ok(Self { server: None, listener: None, http });
@@ -220,9 +241,9 @@ impl Mcp {
         let listener = args.mcp.listener().await?;
         if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
             if !address.ip().is_loopback() {
-                warn_exposed(address);
+                warn_exposed(address, format);
             }
-            tell(&format!("MCP on http://{address}{PATH}"));
+            say(format, &format!("MCP on http://{address}{PATH}"));
         }
         Ok(Self { server, listener, http })
     }

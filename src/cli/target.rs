@@ -46,7 +46,7 @@ impl Target {
             Some(url) => connect(&url).await?,
             None => {
                 let config = self.config.clone().or_else(|| variable("A11_CONFIG").map(Into::into));
-                in_process(registry(config.as_deref())?, None).await?
+                in_process(registry(config.as_deref(), &tell)?, None).await?
             }
         };
         Ok(client::actions(channel))
@@ -54,18 +54,21 @@ impl Target {
 }
 
 /// The built-in actions, and those of a configuration. An action that is broken
-/// is left out and told of on standard error.
+/// is left out, and `say` is told of it.
 ///
 /// # Errors
 /// Where the file cannot be read or is no configuration.
-pub(super) fn registry(config: Option<&Path>) -> Result<Arc<Registry>, Failure> {
+pub(super) fn registry(
+    config: Option<&Path>,
+    say: &dyn Fn(&str),
+) -> Result<Arc<Registry>, Failure> {
     let config = match config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
     let registry = Registry::new();
     for refused in builtin::register(&registry, config) {
-        tell(&format!("warning: left out {refused}"));
+        say(&format!("warning: left out {refused}"));
     }
     Ok(Arc::new(registry))
 }

@@ -1,6 +1,7 @@
 //! Serving: the listener and its limits, what is served on it, and the way it
 //! ends; and the same services in process, for programs that need no socket.
 
+mod access_log;
 mod connection;
 mod in_process;
 mod limits;

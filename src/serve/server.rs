@@ -13,6 +13,7 @@ use tonic_health::ServingStatus;
 use tonic_web::GrpcWebLayer;
 
 use super::{
+    access_log::AccessLog,
     connection::{self, accept},
     limits::Limits,
     origin::{Origin, Origins},
@@ -186,6 +187,7 @@ impl Server {
         let serve = transport
             .layer(origins.cors())
             .layer(GrpcWebLayer::new())
+            .layer(AccessLog)
             .layer(InterceptorLayer::new(check))
             .serve_with_incoming_shutdown(routes, incoming, async {
                 let _ = drained.await;
