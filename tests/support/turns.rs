@@ -4,8 +4,13 @@
 
 use a11_grpc::wire::pb::{
     self, Backend, CallResult, ExecuteActionsFromInteractionRequest, Interaction, NodeFragments,
+    StreamActionsFromInteractionRequest, action_service_client::ActionServiceClient,
 };
 use a11_grpc::wire::{Chunk, NodeFragment, Reason, Status};
+use tonic::{Code, transport::Channel};
+
+/// A client of the service.
+pub type Client = ActionServiceClient<Channel>;
 
 /// What a server answered, as code and reason.
 pub type Failure = (tonic::Code, Reason);
@@ -86,4 +91,35 @@ pub fn millis(millis: i64) -> pbjson_types::Duration {
         seconds: millis / 1000,
         nanos: i32::try_from(millis % 1000).expect("fits") * 1_000_000,
     }
+}
+
+/// Both forms refuse the request, with the reason and naming `names`.
+pub async fn check_refused(
+    client: &mut Client,
+    request: ExecuteActionsFromInteractionRequest,
+    reason: Reason,
+    names: &str,
+) {
+    let streamed = StreamActionsFromInteractionRequest { request: Some(request.clone()) };
+    let streamed = client.stream_actions_from_interaction(streamed).await.map(|_| ());
+    let whole = client.execute_actions_from_interaction(request).await.map(|_| ());
+    for result in [whole, streamed] {
+        let status = Status::from(result.expect_err(names));
+        assert_eq!((status.code, status.reason), (Code::InvalidArgument, reason), "{status}");
+        assert!(status.message.contains(names), "{names}: {status}");
+    }
+}
+
+/// The statuses of the calls of a round that runs.
+pub async fn endings(
+    client: &mut Client,
+    request: ExecuteActionsFromInteractionRequest,
+) -> Vec<(Code, Reason, String)> {
+    let response = client.execute_actions_from_interaction(request).await.expect("runs");
+    let results = response.into_inner().results.into_iter();
+    let status = |result: CallResult| {
+        let status = Status::from(result.status.expect("a status"));
+        (status.code, status.reason, status.message)
+    };
+    results.map(status).collect()
 }
