@@ -268,6 +268,7 @@ fn a_broken_action_is_refused_and_the_others_are_there() {
     check("command = ['a']\ninputs.x = { type = 'integer', default = 'y' }", "does not fit");
     check("command = ['a']\ninputs.x = { required = true, default = 'y' }", "not required");
     check("command = ['a', '{x}']\ninputs.x = { media_type = 'image/png' }", "is bytes");
+    check("command = ['a']\ninputs.x = {}", "input \"x\" goes nowhere: put {x} into `command`");
     check("shell = 'a'\ninputs.PATH = {}", "belong to the system");
     check("shell = 'echo ${x} {x}'\ninputs.x = {}", "the input is the variable \"$x\"");
     let schema_of_bytes = "inputs.x = { media_type = 'image/png', schema = { type = 'string' } }";

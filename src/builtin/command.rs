@@ -104,6 +104,12 @@ pub enum CommandError {
         /// The name.
         name: String,
     },
+    /// An input that the program never gets.
+    #[error(
+        "input {0:?} goes nowhere: put {{{0}}} into `command` or `env`, or set `stdin` or \
+         `arguments_as_env`"
+    )]
+    UnusedInput(String),
     /// A placeholder where the shell reads a variable.
     #[error("shell: `{{{0}}}` is not filled in; the input is the variable \"${0}\"")]
     PlaceholderInShell(String),
@@ -191,7 +197,7 @@ impl Command {
             }
             _ => return Err(CommandError::WhatToRun),
         };
-        let env = env
+        let env: Vec<(String, Template)> = env
             .into_iter()
             .map(|(name, value)| {
                 if name.is_empty() || name.contains(['=', '\0']) {
@@ -212,6 +218,16 @@ impl Command {
                 Feed::Argument(argument)
             }
         };
+
+        let takes_all = arguments_as_env || matches!(stdin, Feed::Json);
+        let is_used = |input: &Input| {
+            let mut templates = items.iter().flatten().chain(env.iter().map(|(_, value)| value));
+            matches!(&stdin, Feed::Argument(fed) if *fed == input.name)
+                || templates.any(|template| template.names().any(|name| name == input.name))
+        };
+        if let Some(input) = known.iter().find(|input| !takes_all && !is_used(input)) {
+            return Err(CommandError::UnusedInput(input.name.clone()));
+        }
 
         let validator = match (&output_schema, output) {
             (Some(_), OutputForm::Text | OutputForm::Lines) => {
