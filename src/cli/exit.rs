@@ -1,6 +1,6 @@
 //! How a command ends, and the exit code for it.
 
-use std::{error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
+use std::{borrow::Cow, error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
 
@@ -62,6 +62,14 @@ pub enum Failure {
     /// No action has a name that was asked for.
     #[error("no action matches {0}")]
     NoAction(String),
+    /// There is no action of a name.
+    #[error("there is no action {name:?}")]
+    UnknownAction {
+        /// The name.
+        name: String,
+        /// The action whose name comes nearest.
+        nearest: Option<String>,
+    },
     /// Several files where one is written.
     #[error("only a provider's messages are made of several files; give one")]
     SeveralFiles,
@@ -158,16 +166,26 @@ impl Failure {
     }
 
     /// What to do about it, where that can be said.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
             Self::NotAnInteraction(_) => {
-                Some("a provider's raw reply is run with `a11-grpc execute FILE`")
+                "a provider's raw reply is run with `a11-grpc execute FILE`".into()
             }
             Self::Connect(ConnectError::Unreachable { .. }) => {
-                Some("start one with `a11-grpc serve`, or leave --server away to run in process")
+                "start one with `a11-grpc serve`, or leave --server away to run in process".into()
             }
-            _ => None,
-        }
+            Self::UnknownAction { nearest: Some(nearest), .. } => {
+                format!("did you mean {nearest:?}?").into()
+            }
+            Self::UnknownAction { nearest: None, .. } => {
+                "`a11-grpc actions` lists those there are".into()
+            }
+            Self::Refused(status) if is_transport_fault(status) => {
+                "does a gRPC server run there? `a11-grpc serve` says its address when it starts"
+                    .into()
+            }
+            _ => return None,
+        })
     }
 
     /// The exit code: see the program's `--help`.
@@ -178,6 +196,7 @@ impl Failure {
             | Self::Interaction { .. }
             | Self::Reply { .. }
             | Self::NoAction(_)
+            | Self::UnknownAction { .. }
             | Self::SeveralFiles
             | Self::Listen(_)
             | Self::NotAnInteraction(_)
@@ -238,6 +257,15 @@ impl From<Outcome> for ExitCode {
             Outcome::NotStarted => Self::from(BAD_INPUT),
         }
     }
+}
+
+/// Whether a status was made here, of an answer that is no gRPC or that never
+/// came.
+fn is_transport_fault(status: &tonic::Status) -> bool {
+    let text = status_text(status);
+    ["transport error", "h2 protocol error", "grpc-status header missing"]
+        .iter()
+        .any(|sign| text.contains(sign))
 }
 
 /// The status, and what of the transport lies under it.
