@@ -12,6 +12,16 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// HTTP/2 flow control: how many bytes of one stream, and of all streams of a
+/// connection, are on their way to a side before it has read them.
+///
+/// Fixed, since HTTP/2 here closes a connection on which more small frames wait
+/// than half of its window has room for, at 256 bytes each: windows that adapt
+/// begin at 64 KiB, and a hundred small messages that wait would break it.
+pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// See [`STREAM_WINDOW_BYTES`].
+pub const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
+
 /// Why there is no connection.
 #[derive(Debug, Error)]
 pub enum ConnectError {
@@ -71,7 +81,8 @@ pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .http2_adaptive_window(true);
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     if address.starts_with("https:") {
         endpoint = endpoint
             .tls_config(ClientTlsConfig::new().with_webpki_roots())

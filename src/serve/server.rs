@@ -20,6 +20,7 @@ use super::{
     routes::{Served, routes},
 };
 use crate::action::Registry;
+use crate::client::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use crate::interaction::store::Store;
 use crate::runner::Recorder;
 
@@ -141,7 +142,8 @@ impl Server {
             .http2_max_header_list_size(MAX_HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .http2_adaptive_window(Some(true));
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         if let Some(Tls { certificate, key }) = tls {
             let identity = Identity::from_pem(certificate, key);
             transport = transport
