@@ -180,11 +180,10 @@ impl Serve {
     ) -> Result<Ending, Failure> {
         let _stop_others = stop.clone().drop_guard();
         let grpc = async {
-            let ending = match server {
+            Ok(match server {
                 Some(server) => server.run(stop.clone().cancelled_owned()).await,
-                None => Ok(Ending::Drained),
-            };
-            ending.map_err(Failure::from)
+                None => Ending::Drained,
+            })
         };
         let stopped = || stop.clone().cancelled_owned();
         let http = async {
