@@ -62,7 +62,7 @@ async fn start(options: Options) -> Running {
         let stopped = async {
             let _ = stopped.await;
         };
-        server.run(stopped).await.unwrap()
+        server.run(stopped).await
     });
     Running { address, stop, server }
 }

@@ -83,6 +83,17 @@ pub(super) struct Serve {
     #[arg(value_parser = positive)]
     max_connections: usize,
 
+    /// How many attached programs are kept at once, those whose connection broke
+    /// included; further ones are refused
+    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions)]
+    #[arg(value_parser = positive)]
+    max_sessions: usize,
+
+    /// How long an attached program whose connection broke may take to come back
+    /// before its calls fail and its actions go
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
+    session_grace: Duration,
+
     #[command(flatten)]
     mcp: McpArgs,
 }
@@ -153,6 +164,8 @@ impl Serve {
         };
         let limits = Limits {
             connections: self.max_connections,
+            sessions: self.max_sessions,
+            session_grace: self.session_grace,
             shutdown: self.shutdown_timeout,
             ..Limits::default()
         };
@@ -180,11 +193,10 @@ impl Serve {
     ) -> Result<Ending, Failure> {
         let _stop_others = stop.clone().drop_guard();
         let grpc = async {
-            let ending = match server {
+            Ok(match server {
                 Some(server) => server.run(stop.clone().cancelled_owned()).await,
-                None => Ok(Ending::Drained),
-            };
-            ending.map_err(Failure::from)
+                None => Ending::Drained,
+            })
         };
         let stopped = || stop.clone().cancelled_owned();
         let http = async {

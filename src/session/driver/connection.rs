@@ -22,7 +22,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs a connection of a session until it breaks, another one takes its place,
 /// or the session ends. The core must have been attached to it, and the opening
-/// exchange be over. `stop` ends the session.
+/// exchange be over. `stop` ends the session, and so does what is no frame: an
+/// error with [`Reason::InvalidFrame`]. After any other error the connection is
+/// broken.
 ///
 /// Reading never waits for writing: a peer that does not read holds up what is
 /// sent to it and nothing else.
@@ -49,6 +51,11 @@ pub async fn run(
                 match frame {
                     Some(Ok(frame)) => {
                         session.with(|state| state.core.handle_frame(connection, frame, now));
+                    }
+                    // It would be sent again over every further connection.
+                    Some(Err(status)) if status.reason == Reason::InvalidFrame => {
+                        session.end(status);
+                        has_frames = true;
                     }
                     Some(Err(_)) | None => session.with(|state| state.core.detach(connection, now)),
                 }
