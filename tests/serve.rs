@@ -18,7 +18,8 @@ use a11_grpc::{
     },
 };
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
     sync::{Notify, oneshot},
     task::JoinHandle,
 };
@@ -418,4 +419,19 @@ async fn a_log_for_machines_is_json_alone_and_has_each_call_with_its_code() {
     terminate(&child);
     assert!(next().await["fields"]["message"].as_str().unwrap().contains("shutting down"));
     assert_eq!(soon(child.wait()).await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_begin_is_closed() {
+    let limits = Limits { opening: Duration::from_millis(100), ..Limits::default() };
+    let running = start(Options { limits, ..options(Arc::default()) }).await;
+    // Nothing at all, half of HTTP/2's preface, half of a request of HTTP/1.1.
+    for beginning in ["", "PRI * HTTP/2.0\r\n", "POST /a HTTP/1.1\r\nhost: a.example\r\n"] {
+        let mut connection = TcpStream::connect(&running.address).await.unwrap();
+        connection.write_all(beginning.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // A reset is as good as an end.
+        let _ = soon(connection.read_to_end(&mut answer)).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{beginning:?}");
+    }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::Service;
 
-use super::{connection::Connection, limits::Limits};
+use super::{connection::Connection, limits::Limits, opening::Opening};
 use crate::client::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 /// How often a quiet connection is asked whether it still stands, and how long
@@ -28,15 +28,12 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most bytes of a request's headers.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
 
-/// How long a connection may take over its TLS handshake, and then over the
-/// headers of a request.
-const OPENING: Duration = Duration::from_secs(30);
-
 /// How connections are served. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Http {
     builder: auto::Builder<TokioExecutor>,
     tls: Option<TlsAcceptor>,
+    opening: Duration,
 }
 
 impl Http {
@@ -45,7 +42,7 @@ impl Http {
         builder
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(OPENING)
+            .header_read_timeout(limits.opening)
             .max_buf_size(MAX_HEADER_BYTES as usize);
         builder
             .http2()
@@ -56,7 +53,7 @@ impl Http {
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-        Self { builder, tls }
+        Self { builder, tls, opening: limits.opening }
     }
 
     /// Serves what comes until `drain` resolves; then takes no more connections,
@@ -113,7 +110,7 @@ impl Http {
         let Some(tls) = self.tls.clone() else {
             return self.requests(connection, service, watcher).await;
         };
-        let handshake = tokio::time::timeout(OPENING, tls.accept(connection));
+        let handshake = tokio::time::timeout(self.opening, tls.accept(connection));
         match draining.run_until_cancelled(handshake).await {
             Some(Ok(Ok(encrypted))) => self.requests(encrypted, service, watcher).await,
             Some(Ok(Err(error))) => tracing::debug!(%error, "a TLS handshake failed"),
@@ -132,7 +129,8 @@ impl Http {
         S: Clone + Send + 'static,
         S::Future: Send,
     {
-        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(io), service);
+        let io = TokioIo::new(Opening::new(io, self.opening));
+        let connection = self.builder.serve_connection_with_upgrades(io, service);
         if let Err(error) = watcher.watch(connection.into_owned()).await {
             tracing::debug!(error, "a connection ended badly");
         }

@@ -13,6 +13,9 @@ pub struct Limits {
     /// How many connections stand at once; more wait to be accepted. Default
     /// 1,024.
     pub connections: usize,
+    /// How long a connection may take over its TLS handshake, then over its first
+    /// bytes, and over the headers of a request of HTTP/1.1. Default 30 s.
+    pub opening: Duration,
     /// How many calls one connection makes at once. Default 1,000.
     pub streams_per_connection: u32,
     /// How many sessions are kept at once, those without a connection included;
@@ -30,6 +33,7 @@ impl Default for Limits {
         Self {
             message_bytes: MAX_MESSAGE_BYTES,
             connections: 1024,
+            opening: Duration::from_secs(30),
             streams_per_connection: 1000,
             sessions: sessions.max_sessions,
             session_grace: sessions.grace,

@@ -3,6 +3,7 @@
 
 mod access_log;
 mod connection;
+mod opening;
 mod http;
 mod in_process;
 mod limits;
