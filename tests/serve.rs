@@ -6,7 +6,7 @@
 #[path = "support/program.rs"]
 mod program;
 
-use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::Future, process::Stdio, sync::Arc, time::Duration};
 
 use a11_grpc::{
     action::{ActionSchema, Context, Port, Registry, handler},
@@ -322,6 +322,15 @@ async fn tls_proves_the_server() {
     let error = client::connect(&url).await.unwrap_err().to_string();
     assert!(error.contains(&url) && error.to_lowercase().contains("certificate"), "{error}");
 
+    let roots = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(roots.path(), cert.pem()).unwrap();
+    let listed = program::command(&["actions", "--server", &url])
+        .env("SSL_CERT_FILE", roots.path())
+        .stderr(Stdio::piped())
+        .output();
+    let listed = soon(listed).await.unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+
     let broken = Tls { certificate: b"x".to_vec(), key: b"y".to_vec() };
     let refused = Server::bind(Options { tls: Some(broken), ..options(Arc::new(Registry::new())) });
     assert!(refused.await.is_err());
@@ -333,7 +342,7 @@ type Said = tokio::io::Lines<BufReader<tokio::process::ChildStderr>>;
 /// Starts the program as a server; its address is what it says.
 async fn serve(listen: &str) -> (tokio::process::Child, String, Said, Vec<String>) {
     let mut child = program::command(&["serve", "--listen", listen])
-        .stderr(std::process::Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -396,7 +405,7 @@ async fn listening_to_other_machines_is_warned_about() {
 #[tokio::test]
 async fn a_log_for_machines_is_json_alone_and_has_each_call_with_its_code() {
     let args = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json"];
-    let mut child = program::command(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = program::command(&args).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut next = async || {
         let line = soon(lines.next_line()).await.unwrap().expect("a line");

@@ -20,7 +20,9 @@ use crate::wire::pb::action_service_client::ActionServiceClient;
 #[derive(Debug, Args)]
 pub(super) struct Target {
     /// Use the server at this address: HOST:PORT, http://HOST:PORT, or
-    /// https://HOST[:PORT] [env: A11_SERVER]
+    /// https://HOST[:PORT], whose certificate is
+    /// checked against the roots of the system, or of the file that
+    /// SSL_CERT_FILE names [env: A11_SERVER]
     #[arg(long, value_name = "URL", conflicts_with = "config", help_heading = HEADING)]
     server: Option<String>,
 

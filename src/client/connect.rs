@@ -65,8 +65,9 @@ pub enum UrlFault {
     Port,
 }
 
-/// Connects to `http://HOST[:PORT]`, `https://HOST[:PORT]` (checked against the
-/// web's root certificates) or, without TLS, `HOST:PORT`.
+/// Connects to `http://HOST[:PORT]`, `https://HOST[:PORT]` or, without TLS,
+/// `HOST:PORT`. A certificate is checked against the roots of the system, or of
+/// the file that `SSL_CERT_FILE` names, and those of the web.
 ///
 /// # Errors
 /// Where the address is none, or nobody answers there within
@@ -84,8 +85,12 @@ pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     if address.starts_with("https:") {
+        let web = ClientTlsConfig::new().with_webpki_roots();
         endpoint = endpoint
-            .tls_config(ClientTlsConfig::new().with_webpki_roots())
+            .clone()
+            .tls_config(web.clone().with_native_roots())
+            // A system without roots of its own, as small containers are.
+            .or_else(|_| endpoint.tls_config(web))
             .map_err(|error| unreachable(causes(&error)))?;
     }
     match tokio::time::timeout(CONNECT_TIMEOUT, endpoint.connect()).await {
