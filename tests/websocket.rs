@@ -145,15 +145,14 @@ async fn pages_of_origins_that_may_call_open_sessions_and_others_are_refused_bef
         options.allowed_origins = vec!["https://app.example".parse().unwrap()];
     };
     let running = start(allowed).await;
-    let check = async |origin, expected: Result<(), u16>| match open_from(&running.address, origin)
-        .await
-    {
-        Ok(mut socket) => {
-            assert_eq!(expected, Ok(()), "{origin:?}");
-            open(&mut socket, pb::OpenFrame::default()).await;
-        }
-        Err(status) => assert_eq!(expected, Err(status), "{origin:?}"),
-    };
+    let check =
+        async |origin, expected: Result<(), u16>| match open_from(&running.address, origin).await {
+            Ok(mut socket) => {
+                assert_eq!(expected, Ok(()), "{origin:?}");
+                open(&mut socket, pb::OpenFrame::default()).await;
+            }
+            Err(status) => assert_eq!(expected, Err(status), "{origin:?}"),
+        };
     check(None, Ok(())).await;
     check(Some("http://localhost:3000"), Ok(())).await;
     check(Some("https://app.example"), Ok(())).await;
@@ -182,7 +181,8 @@ async fn what_is_no_handshake_is_told_what_is_wanted() {
     check(client.get(&url), 426).await;
     check(over_http2.get(&url), 426).await;
     check(client.post(&url), 405).await;
-    let upgrade = || client.get(&url).header("connection", "upgrade").header("upgrade", "websocket");
+    let upgrade =
+        || client.get(&url).header("connection", "upgrade").header("upgrade", "websocket");
     check(upgrade().header("sec-websocket-version", "8"), 426).await;
     check(upgrade().header("sec-websocket-version", "13"), 400).await;
 }
@@ -250,7 +250,7 @@ async fn a_call_under_way_when_the_server_stops_runs_to_its_end_and_then_the_ses
     let Body::End(end) = next(&mut socket).await else { panic!("the session does not end") };
     assert_eq!(Status::from(end.status.unwrap()).reason, Reason::ShuttingDown);
     assert!(matches!(soon(socket.next()).await, Some(Ok(Message::Close(_)))));
-    let _ = socket.close(None).await;
+    drop(socket);
     assert_eq!(soon(running.server).await.unwrap(), Ending::Drained);
 }
 
