@@ -24,9 +24,9 @@ use crate::serve::{Ending, Limits, Options, Origin, Server, Tls, signals::Signal
 
 /// Serve the actions to other programs
 ///
-/// Serves gRPC, with reflection and health, and gRPC-Web for browsers, on one port. The address it
-/// listens on is said on standard error: `listening on 127.0.0.1:50051`. With --mcp or --mcp-stdio
-/// the same actions are MCP tools too.
+/// Serves gRPC, with reflection and health, and gRPC-Web and WebSocket sessions for browsers, on
+/// one port. The address it listens on is said on standard error: `listening on 127.0.0.1:50051`.
+/// With --mcp or --mcp-stdio the same actions are MCP tools too.
 ///
 /// SIGINT or SIGTERM: health turns NOT_SERVING, no more connections are taken, accepted calls go on
 /// to their end for as long as --shutdown-timeout says. A second signal ends the program at once.

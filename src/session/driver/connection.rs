@@ -36,7 +36,7 @@ pub async fn run(
     stop: &CancellationToken,
 ) {
     let changed = session.replace_waker();
-    let mut has_frames = true;
+    let (mut has_frames, mut can_read) = (true, true);
     loop {
         let due = session.look(|state| {
             let usable = state.core.is_attached(connection) && !state.core.is_closed();
@@ -46,7 +46,7 @@ pub async fn run(
         // All branches are cancel safe: a frame is taken from the core only once
         // there is a place for it.
         tokio::select! {
-            frame = frames.next() => {
+            frame = frames.next(), if can_read => {
                 let now = Instant::now();
                 match frame {
                     Some(Ok(frame)) => {
@@ -55,7 +55,7 @@ pub async fn run(
                     // It would be sent again over every further connection.
                     Some(Err(status)) if status.reason == Reason::InvalidFrame => {
                         session.end(status);
-                        has_frames = true;
+                        (has_frames, can_read) = (true, false);
                     }
                     Some(Err(_)) | None => session.with(|state| state.core.detach(connection, now)),
                 }
