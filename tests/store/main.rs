@@ -5,9 +5,12 @@
 
 mod conversations;
 mod migration;
+#[path = "../support/postgres.rs"]
 mod postgres;
 mod recorder;
 mod rounds;
+mod shared;
+mod tls;
 mod turns;
 mod watching;
 
