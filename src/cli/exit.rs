@@ -109,6 +109,9 @@ pub enum Failure {
     /// It was not said where conversations are kept.
     #[error("where are the conversations? Give --store PLACE or --server URL")]
     NoPlace,
+    /// Nobody is there to be asked.
+    #[error("nothing was deleted: give --yes, there is no terminal to ask on")]
+    NotAsked,
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -188,6 +191,7 @@ impl Failure {
             | Self::McpServers { .. }
             | Self::Config(_)
             | Self::NoPlace
+            | Self::NotAsked
             | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
