@@ -221,7 +221,7 @@ fn text(interaction: &Interaction) -> Result<String, Failure> {
 }
 
 fn json_line(interaction: &Interaction) -> Result<String, Failure> {
-    let json = portable::to_json(interaction);
+    let json = portable::turn_to_json(interaction);
     let json = json.map_err(|source| Failure::Interaction { name: interaction.id.clone(), source });
     Ok(json? + "\n")
 }

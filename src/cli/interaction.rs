@@ -260,7 +260,7 @@ fn name_of(form: Form) -> &'static str {
 /// another kind.
 fn read(bytes: &Bytes) -> Result<Option<(Interaction, Form)>, InteractionError> {
     if !begins_as_json(bytes) && !bytes.is_empty() {
-        match document::decode(bytes.clone(), PROTOBUF) {
+        match document::decode_turn(bytes.clone(), PROTOBUF) {
             // Text that is neither is rather bad JSON than bad protobuf.
             Err(InteractionError::NotProtobuf(_)) if std::str::from_utf8(bytes).is_ok() => {}
             decoded => return decoded.map(|interaction| Some((interaction, Form::Protobuf))),
