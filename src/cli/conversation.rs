@@ -7,21 +7,17 @@ use std::{
 
 use clap::{Args, Subcommand};
 use futures::StreamExt as _;
-use tonic::transport::Channel;
 
 use super::{
     exit::{Failure, Outcome},
     input::{InputError, Source},
     output::{Output, tell},
+    place::{Client, Place},
     report::clean,
-    target::registry,
 };
-use crate::client::{self, connect};
-use crate::interaction::{Interaction, portable, store, transcript};
-use crate::serve::in_process;
+use crate::interaction::{Interaction, portable, transcript};
 use crate::wire::pb::{
-    self, RecordForm, interaction_record::Body,
-    interaction_service_client::InteractionServiceClient, watch_interactions_response::Event,
+    self, RecordForm, interaction_record::Body, watch_interactions_response::Event,
 };
 
 /// Read, follow, move and delete conversations
@@ -44,20 +40,6 @@ pub(super) struct ConversationArgs {
 
     #[command(flatten)]
     place: Place,
-}
-
-/// Where conversations are kept. A server goes before a store, a flag before the
-/// environment.
-#[derive(Debug, Args)]
-struct Place {
-    /// Use the store of the server at this address [env: A11_SERVER]
-    #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
-    server: Option<String>,
-
-    /// Open this store: a SQLite file, or postgres://USER@HOST/DATABASE
-    /// [env: A11_STORE]
-    #[arg(long, value_name = "PLACE", global = true)]
-    store: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,22 +97,6 @@ enum Command {
     },
 }
 
-impl Place {
-    async fn client(&self) -> Result<InteractionServiceClient<Channel>, Failure> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let store = match (&self.server, &self.store) {
-            (Some(url), _) => return Ok(client::interactions(connect(url).await?)),
-            (None, Some(store)) => Some(store.clone()),
-            (None, None) => match variable("A11_SERVER") {
-                Some(url) => return Ok(client::interactions(connect(&url).await?)),
-                None => variable("A11_STORE"),
-            },
-        };
-        let store = store::open(&store.ok_or(Failure::NoPlace)?).await?;
-        Ok(client::interactions(in_process(registry(None, &tell)?, Some(store)).await?))
-    }
-}
-
 impl ConversationArgs {
     pub(super) async fn run(self) -> Result<Outcome, Failure> {
         let mut client = self.place.client().await?;
@@ -154,8 +120,6 @@ impl ConversationArgs {
         Ok(Outcome::Done)
     }
 }
-
-type Client = InteractionServiceClient<Channel>;
 
 async fn list(mut client: Client, name_prefix: String) -> Result<(), Failure> {
     let mut output = Output::stdout();

@@ -62,9 +62,20 @@ pub enum Failure {
     /// No action has a name that was asked for.
     #[error("no action matches {0}")]
     NoAction(String),
-    /// Several files where one is written.
-    #[error("only a provider's messages are made of several files; give one")]
+    /// Several interactions where one is written.
+    #[error("only a provider's messages are made of several interactions; give one")]
     SeveralFiles,
+    /// A conversation in a form that holds one interaction.
+    #[error("--to: a conversation is converted for a provider; `conversation export` writes it")]
+    NoProvider,
+    /// A line of a file holds no interaction that can be used.
+    #[error("{name}: {source}")]
+    Lines {
+        /// The file.
+        name: String,
+        /// What is wrong with the line.
+        source: store::RecordError,
+    },
     /// An address to listen on that is none.
     #[error("--listen {0}: write HOST:PORT, such as 127.0.0.1:50051")]
     Listen(String),
@@ -191,6 +202,8 @@ impl Failure {
             | Self::McpServers { .. }
             | Self::Config(_)
             | Self::NoPlace
+            | Self::NoProvider
+            | Self::Lines { .. }
             | Self::NotAsked
             | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
