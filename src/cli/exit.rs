@@ -70,9 +70,20 @@ pub enum Failure {
         /// The action whose name comes nearest.
         nearest: Option<String>,
     },
-    /// Several files where one is written.
-    #[error("only a provider's messages are made of several files; give one")]
+    /// Several interactions where one is written.
+    #[error("only a provider's messages are made of several interactions; give one")]
     SeveralFiles,
+    /// A conversation in a form that holds one interaction.
+    #[error("--to: a conversation is converted for a provider; `conversation export` writes it")]
+    NoProvider,
+    /// A line of a file holds no interaction that can be used.
+    #[error("{name}: {source}")]
+    Lines {
+        /// The file.
+        name: String,
+        /// What is wrong with the line.
+        source: store::RecordError,
+    },
     /// An address to listen on that is none.
     #[error("--listen {0}: write HOST:PORT, such as 127.0.0.1:50051")]
     Listen(String),
@@ -117,6 +128,9 @@ pub enum Failure {
     /// It was not said where conversations are kept.
     #[error("where are the conversations? Give --store PLACE or --server URL")]
     NoPlace,
+    /// Nobody is there to be asked.
+    #[error("nothing was deleted: give --yes, there is no terminal to ask on")]
+    NotAsked,
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -207,6 +221,9 @@ impl Failure {
             | Self::McpServers { .. }
             | Self::Config(_)
             | Self::NoPlace
+            | Self::NoProvider
+            | Self::Lines { .. }
+            | Self::NotAsked
             | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
