@@ -10,8 +10,8 @@ use tonic::transport::Channel;
 
 use super::{exit::Failure, output::tell};
 use crate::action::Registry;
-use crate::builtin::{self, Config};
 use crate::client::{self, connect};
+use crate::config::{self, Config};
 use crate::serve::in_process;
 use crate::wire::pb::action_service_client::ActionServiceClient;
 
@@ -67,7 +67,7 @@ pub(super) fn registry(
         None => Config::default(),
     };
     let registry = Registry::new();
-    for refused in builtin::register(&registry, config) {
+    for refused in config::register(&registry, config) {
         say(&format!("warning: left out {refused}"));
     }
     Ok(Arc::new(registry))

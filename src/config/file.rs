@@ -12,7 +12,7 @@
 //! ```
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,12 +25,15 @@ use toml::{
 };
 
 use super::{
-    command::{Command, CommandError},
-    declaration::{ByteLimit, Declaration, TimeLimit},
-    http_fetch::FetchOptions,
-    permit::Permits,
+    builtin::{Builtin, HttpFetch},
+    place::{KeyError, Place, Source},
 };
 use crate::action::RegisterError;
+use crate::builtin::{
+    FetchOptions,
+    command::{Command, CommandError},
+    declaration::{ByteLimit, Declaration, TimeLimit},
+};
 
 /// What a config file says. The default is what holds without one: no commands,
 /// `http_fetch` on, `shell_execute` off.
@@ -84,33 +87,6 @@ pub enum Fault {
     /// It cannot be registered beside the others.
     #[error("{0}")]
     Register(#[from] RegisterError),
-}
-
-/// A line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
-    pub file: PathBuf,
-    /// The line, from 1.
-    pub line: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
-    }
-}
-
-/// A key of the file that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{at}: {key}{message}")]
-pub struct KeyError {
-    /// Where.
-    pub at: Place,
-    /// The key, with `: ` after it; empty where the line has none.
-    pub key: String,
-    /// What is wrong.
-    pub message: String,
 }
 
 /// Why a config file was refused as a whole.
@@ -229,86 +205,5 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-/// `[builtin]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Builtin {
-    http_fetch: Option<HttpFetch>,
-    #[serde(default)]
-    shell_execute: bool,
-}
-
-#[derive(Debug)]
-enum HttpFetch {
-    Switch(bool),
-    Options(HttpFetchOptions),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HttpFetchOptions {
-    /// What may be reached though it is not public: CIDRs, addresses, hosts, each
-    /// of the latter two also with a port.
-    #[serde(default)]
-    allow_private: Permits,
-    max_bytes: Option<ByteLimit>,
-    timeout: Option<TimeLimit>,
-}
-
-// By hand, since an untagged enum would hide which key is wrong.
-impl<'de> Deserialize<'de> for HttpFetch {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = HttpFetch;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false, or a table of options")
-            }
-
-            fn visit_bool<E>(self, on: bool) -> Result<HttpFetch, E> {
-                Ok(HttpFetch::Switch(on))
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                map: A,
-            ) -> Result<HttpFetch, A::Error> {
-                let map = serde::de::value::MapAccessDeserializer::new(map);
-                HttpFetchOptions::deserialize(map).map(HttpFetch::Options)
-            }
-        }
-        from.deserialize_any(Visitor)
-    }
-}
-
-/// The text that spans point into.
-struct Source<'a> {
-    text: &'a str,
-    file: &'a Path,
-}
-
-impl Source<'_> {
-    fn place(&self, offset: usize) -> Place {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        Place { file: self.file.to_owned(), line }
-    }
-
-    fn error(&self, error: &toml::de::Error) -> KeyError {
-        let start = error.span().map_or(0, |span| span.start);
-        self.fault(start, error.message().trim().to_owned())
-    }
-
-    /// The key stands before the `=` of its line; what is after it may be secret.
-    fn fault(&self, offset: usize, message: String) -> KeyError {
-        let at = self.place(offset);
-        let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
-        let key = line.split_once('=').map(|(key, _)| key.trim());
-        let key = key.filter(|key| key.len() <= 64 && !message.contains(&format!("`{key}`")));
-        KeyError { at, key: key.map_or(String::new(), |key| format!("{key}: ")), message }
     }
 }
