@@ -1,4 +1,5 @@
-//! The config file: command actions, and what of the built-in actions is on.
+//! The config file: command actions, MCP servers, and what of the built-in
+//! actions is on.
 //!
 //! ```toml
 //! [actions.disk_usage]
@@ -6,13 +7,17 @@
 //! command = ["df", "-h", "--", "{path}"]
 //! inputs.path = { description = "The directory.", required = true }
 //!
+//! [mcp_servers.files]
+//! command = "npx"
+//! args = ["-y", "@modelcontextprotocol/server-filesystem", "."]
+//!
 //! [builtin]
 //! http_fetch = { allow_private = ["localhost:8080"], timeout = "10s" }
 //! shell_execute = true
 //! ```
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -26,6 +31,7 @@ use toml::{
 
 use super::{
     builtin::{Builtin, HttpFetch},
+    mcp::ServerDeclaration,
     place::{KeyError, Place, Source},
 };
 use crate::action::RegisterError;
@@ -34,6 +40,7 @@ use crate::builtin::{
     command::{Command, CommandError},
     declaration::{ByteLimit, Declaration, TimeLimit},
 };
+use crate::mcp::{McpSource, server_list::ServerFault};
 
 /// What a config file says. The default is what holds without one: no commands,
 /// `http_fetch` on, `shell_execute` off.
@@ -41,7 +48,9 @@ use crate::builtin::{
 pub struct Config {
     /// The command actions that are valid.
     pub commands: Vec<Arc<Command>>,
-    /// Those that are not.
+    /// The MCP servers whose tools are to be taken in, by name.
+    pub mcp_servers: Vec<McpSource>,
+    /// What is not valid of all these.
     pub refused: Vec<Refused>,
     /// How `http_fetch` works; `None` where it is off.
     pub http_fetch: Option<FetchOptions>,
@@ -59,18 +68,38 @@ pub enum ShellExecute {
     Off,
 }
 
-/// An action that was left out, and why. The others are there.
+/// What was left out, and why. The others are there.
 #[derive(Debug, Error)]
-#[error("action {action:?}: {fault}")]
+#[error("{part} {name:?}: {fault}")]
 pub struct Refused {
+    /// What it is.
+    pub part: Part,
     /// Its name.
-    pub action: String,
+    pub name: String,
     /// What is wrong with it.
     #[source]
     pub fault: Fault,
 }
 
-/// What is wrong with one action.
+/// A part of the file that can be left out by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// `[actions.NAME]`.
+    Action,
+    /// `[mcp_servers.NAME]`.
+    McpServer,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Action => "action",
+            Self::McpServer => "MCP server",
+        })
+    }
+}
+
+/// What is wrong with one part.
 #[derive(Debug, Error)]
 pub enum Fault {
     /// A key that is unknown, or has a value that it cannot have.
@@ -83,6 +112,14 @@ pub enum Fault {
         at: Place,
         /// What is wrong.
         error: CommandError,
+    },
+    /// The server cannot be reached as it says.
+    #[error("{at}: {error}")]
+    Server {
+        /// Where it begins.
+        at: Place,
+        /// What is wrong.
+        error: ServerFault,
     },
     /// It cannot be registered beside the others.
     #[error("{0}")]
@@ -109,6 +146,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             commands: vec![],
+            mcp_servers: vec![],
             refused: vec![],
             http_fetch: Some(FetchOptions::default()),
             shell_execute: ShellExecute::Off,
@@ -117,7 +155,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a config file. An action that is broken is among
+    /// Reads a config file. An action or a server that is broken is among
     /// [`refused`](Self::refused) and hides no other.
     ///
     /// # Errors
@@ -144,8 +182,9 @@ impl Config {
             match name.get_ref().as_ref() {
                 "actions" => config.take_actions(&source, section, directory)?,
                 "builtin" => config.take_builtin(&source, section)?,
+                "mcp_servers" => config.take_servers(&source, section, directory)?,
                 other => {
-                    let known = "the sections are `actions` and `builtin`";
+                    let known = "the sections are `actions`, `mcp_servers` and `builtin`";
                     let message = format!("there is no section `{other}`; {known}");
                     return Err(source.fault(name.span().start, message));
                 }
@@ -175,7 +214,36 @@ impl Config {
             };
             match command {
                 Ok(command) => self.commands.push(Arc::new(command)),
-                Err(fault) => self.refused.push(Refused { action: name, fault }),
+                Err(fault) => self.refused.push(Refused { part: Part::Action, name, fault }),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_servers(
+        &mut self,
+        source: &Source<'_>,
+        section: Spanned<DeValue<'_>>,
+        directory: &Path,
+    ) -> Result<(), KeyError> {
+        let start = section.span().start;
+        let DeValue::Table(servers) = section.into_inner() else {
+            return Err(source.fault(start, "`mcp_servers` is a table of servers".to_owned()));
+        };
+        for (name, server) in servers {
+            let at = source.place(name.span().start);
+            let name = name.into_inner().into_owned();
+            let declaration =
+                ServerDeclaration::deserialize(toml::de::ValueDeserializer::from(server));
+            let server = match declaration {
+                Ok(declaration) => declaration
+                    .source(&name, directory)
+                    .map_err(|error| Fault::Server { at, error }),
+                Err(error) => Err(Fault::Key(source.error(&error))),
+            };
+            match server {
+                Ok(server) => self.mcp_servers.extend(server),
+                Err(fault) => self.refused.push(Refused { part: Part::McpServer, name, fault }),
             }
         }
         Ok(())

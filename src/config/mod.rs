@@ -3,9 +3,10 @@
 
 mod place;
 mod builtin;
+mod mcp;
 mod file;
 
-pub use file::{Config, ConfigError, Fault, Refused, ShellExecute};
+pub use file::{Config, ConfigError, Fault, Part, Refused, ShellExecute};
 pub use place::{KeyError, Place};
 
 use crate::action::{RegisterError, Registry};
@@ -13,12 +14,14 @@ use crate::builtin::{execution::command_handler, http_fetch, shell_execute};
 
 /// Registers what a config says, the built-in actions first. Gives back what was
 /// refused, by the config or by the registry (a name that is taken); all others
-/// are registered.
+/// are registered. The MCP servers are the caller's to take in, before: see
+/// [`Taking`](crate::mcp::Taking).
 pub fn register(registry: &Registry, config: Config) -> Vec<Refused> {
-    let Config { commands, mut refused, http_fetch, shell_execute } = config;
+    let Config { commands, mut refused, http_fetch, shell_execute, mcp_servers: _ } = config;
     let mut note = |action: &str, registered: Result<(), RegisterError>| {
         if let Err(error) = registered {
-            refused.push(Refused { action: action.to_owned(), fault: Fault::Register(error) });
+            let name = action.to_owned();
+            refused.push(Refused { part: Part::Action, name, fault: Fault::Register(error) });
         }
     };
     if let Some(options) = http_fetch {

@@ -24,6 +24,7 @@ pub mod stdio;
 pub mod taken_tool;
 mod taken_result;
 mod taken_call;
+pub mod variables;
 pub mod server_list;
 pub mod taking;
 
