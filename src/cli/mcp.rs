@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::{duration::duration, exit::Failure, input::Source};
 use crate::action::{Registry, handler};
 use crate::mcp::{
-    McpOptions, McpServer, McpSource, Taking,
+    McpOptions, McpServer, McpSource, PermittedPeer, Taking,
     declaration::Describe,
     http::{DEFAULT_ADDRESS, HttpOptions},
     request_headers::Accepted,
@@ -73,9 +73,20 @@ pub(super) struct McpArgs {
     /// actions' names
     #[arg(long, value_name = "FILE")]
     mcp_servers: Option<PathBuf>,
+
+    /// Let a request's `action_configs` name this MCP server, which is dialled
+    /// then: mcp://HOST[:PORT][/PATH] or mcp+https://…; without a path, any path
+    /// there. Can be given more than once [default: none]
+    #[arg(long, value_name = "PEER")]
+    mcp_peer: Vec<PermittedPeer>,
 }
 
 impl McpArgs {
+    /// The servers that may be dialled.
+    pub(super) fn peers(&self) -> &[PermittedPeer] {
+        &self.mcp_peer
+    }
+
     /// Whether anything is served over MCP.
     pub(super) fn is_served(&self) -> bool {
         self.mcp.is_some() || self.mcp_stdio

@@ -102,7 +102,7 @@ impl Serve {
         format: LogFormat,
     ) -> Result<Outcome, Failure> {
         let said = |text: &str| say(format, text);
-        let (registry, mut servers) = registry(self.config.as_deref(), &said)?;
+        let (registry, mut servers) = registry(self.config.as_deref(), self.mcp.peers(), &said)?;
         servers.extend(self.mcp.servers(&said).await?);
         let server = self.grpc(registry.clone(), format).await?;
         let _taken_in = take_in(servers, &registry);

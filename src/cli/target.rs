@@ -17,7 +17,7 @@ use super::{
 use crate::action::Registry;
 use crate::client::{self, connect};
 use crate::config::{self, Config};
-use crate::mcp::McpSource;
+use crate::mcp::{McpSource, PermittedPeer};
 use crate::serve::in_process;
 use crate::wire::pb::action_service_client::ActionServiceClient;
 
@@ -53,7 +53,7 @@ impl Target {
             Some(url) => connect(&url).await?,
             None => {
                 let config = self.config.clone().or_else(|| variable("A11_CONFIG").map(Into::into));
-                let (registry, servers) = registry(config.as_deref(), &tell)?;
+                let (registry, servers) = registry(config.as_deref(), &[], &tell)?;
                 let taken_in = take_in(servers, &registry);
                 settled(&taken_in).await;
                 let channel = in_process(registry, None).await?;
@@ -70,18 +70,20 @@ impl Target {
 }
 
 /// The built-in actions, and those of a configuration, with the MCP servers that
-/// it wants taken in. What is broken is left out, and `say` is told of it.
+/// it wants taken in; `peers` may be dialled beside its own. What is broken is left out, and `say` is told of it.
 ///
 /// # Errors
 /// Where the file cannot be read or is no configuration.
 pub(super) fn registry(
     config: Option<&Path>,
+    peers: &[PermittedPeer],
     say: &dyn Fn(&str),
 ) -> Result<(Arc<Registry>, Vec<McpSource>), Failure> {
     let mut config = match config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
+    config.mcp_peers.extend_from_slice(peers);
     let servers = mem::take(&mut config.mcp_servers);
     let registry = Registry::new();
     for refused in config::register(&registry, config) {

@@ -31,7 +31,7 @@ use toml::{
 
 use super::{
     builtin::{Builtin, HttpFetch},
-    mcp::ServerDeclaration,
+    mcp::{Mcp, ServerDeclaration},
     place::{KeyError, Place, Source},
 };
 use crate::action::RegisterError;
@@ -40,7 +40,7 @@ use crate::builtin::{
     command::{Command, CommandError},
     declaration::{ByteLimit, Declaration, TimeLimit},
 };
-use crate::mcp::{McpSource, server_list::ServerFault};
+use crate::mcp::{McpSource, PermittedPeer, server_list::ServerFault};
 
 /// What a config file says. The default is what holds without one: no commands,
 /// `http_fetch` on, `shell_execute` off.
@@ -50,7 +50,9 @@ pub struct Config {
     pub commands: Vec<Arc<Command>>,
     /// The MCP servers whose tools are to be taken in, by name.
     pub mcp_servers: Vec<McpSource>,
-    /// What is not valid of all these.
+    /// The MCP servers that requests may have dialled.
+    pub mcp_peers: Vec<PermittedPeer>,
+    /// What is not valid of the actions and the servers.
     pub refused: Vec<Refused>,
     /// How `http_fetch` works; `None` where it is off.
     pub http_fetch: Option<FetchOptions>,
@@ -147,6 +149,7 @@ impl Default for Config {
         Self {
             commands: vec![],
             mcp_servers: vec![],
+            mcp_peers: vec![],
             refused: vec![],
             http_fetch: Some(FetchOptions::default()),
             shell_execute: ShellExecute::Off,
@@ -182,9 +185,14 @@ impl Config {
             match name.get_ref().as_ref() {
                 "actions" => config.take_actions(&source, section, directory)?,
                 "builtin" => config.take_builtin(&source, section)?,
+                "mcp" => {
+                    let mcp = Mcp::deserialize(toml::de::ValueDeserializer::from(section))
+                        .map_err(|error| source.error(&error))?;
+                    config.mcp_peers = mcp.peers;
+                }
                 "mcp_servers" => config.take_servers(&source, section, directory)?,
                 other => {
-                    let known = "the sections are `actions`, `mcp_servers` and `builtin`";
+                    let known = "the sections are `actions`, `mcp_servers`, `mcp` and `builtin`";
                     let message = format!("there is no section `{other}`; {known}");
                     return Err(source.fault(name.span().start, message));
                 }

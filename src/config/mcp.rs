@@ -1,4 +1,5 @@
-//! `[mcp_servers.NAME]`: the MCP servers whose tools are taken in.
+//! `[mcp_servers.NAME]`: the MCP servers whose tools are taken in; `[mcp]`: those
+//! that a request may have dialled.
 
 use std::{
     collections::BTreeMap,
@@ -8,9 +9,18 @@ use std::{
 use serde::Deserialize;
 
 use crate::mcp::{
-    McpSource,
+    McpSource, PermittedPeer,
     server_list::{McpServerEntry, ServerFault},
 };
+
+/// `[mcp]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mcp {
+    /// Which servers `action_configs` may name.
+    #[serde(default)]
+    pub(super) peers: Vec<PermittedPeer>,
+}
 
 /// `[mcp_servers.NAME]`.
 #[derive(Debug, Deserialize)]

@@ -11,13 +11,16 @@ pub use place::{KeyError, Place};
 
 use crate::action::{RegisterError, Registry};
 use crate::builtin::{execution::command_handler, http_fetch, shell_execute};
+use crate::mcp::Dialler;
 
 /// Registers what a config says, the built-in actions first. Gives back what was
 /// refused, by the config or by the registry (a name that is taken); all others
-/// are registered. The MCP servers are the caller's to take in, before: see
-/// [`Taking`](crate::mcp::Taking).
+/// are registered, and the registry dials the MCP servers that it may. Those to
+/// take in are the caller's: see [`Taking`](crate::mcp::Taking).
 pub fn register(registry: &Registry, config: Config) -> Vec<Refused> {
-    let Config { commands, mut refused, http_fetch, shell_execute, mcp_servers: _ } = config;
+    let Config { commands, mut refused, http_fetch, shell_execute, mcp_servers: _, mcp_peers } =
+        config;
+    registry.set_dialler(Dialler::new(mcp_peers));
     let mut note = |action: &str, registered: Result<(), RegisterError>| {
         if let Err(error) = registered {
             let name = action.to_owned();
