@@ -17,6 +17,7 @@ pub mod runner;
 pub mod session;
 pub mod mcp;
 pub mod builtin;
+pub mod config;
 pub mod client;
 pub mod service;
 pub mod serve;

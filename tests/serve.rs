@@ -341,10 +341,8 @@ type Said = tokio::io::Lines<BufReader<tokio::process::ChildStderr>>;
 
 /// Starts the program as a server; its address is what it says.
 async fn serve(listen: &str) -> (tokio::process::Child, String, Said, Vec<String>) {
-    let mut child = program::command(&["serve", "--listen", listen])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        program::command(&["serve", "--listen", listen]).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut before = Vec::new();
     loop {

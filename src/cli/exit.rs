@@ -5,8 +5,8 @@ use std::{borrow::Cow, error::Error, fmt::Write as _, io, path::PathBuf, process
 use thiserror::Error;
 
 use super::{arguments::ArgumentError, input::InputError};
-use crate::builtin::ConfigError;
 use crate::client::ConnectError;
+use crate::config::ConfigError;
 use crate::interaction::{InteractionError, backend::ReplyError, store};
 use crate::mcp::{server_list::ServerListError, stdio::StdioError};
 use crate::runner::PatternError;

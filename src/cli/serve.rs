@@ -11,7 +11,7 @@ use super::{
     exit::{Failure, Outcome},
     input::Source,
     logging::{LogFormat, say},
-    mcp::McpArgs,
+    mcp::{McpArgs, take_in},
     target::registry,
 };
 use crate::action::Registry;
@@ -40,6 +40,7 @@ Examples:
 
   a11-grpc serve --config actions.toml --mcp           (MCP on http://127.0.0.1:8013/mcp too)
   a11-grpc serve --config actions.toml --mcp-stdio     (as an MCP host launches it)
+  a11-grpc serve --mcp-server 'npx -y @modelcontextprotocol/server-everything'
 
   grpcurl -plaintext 127.0.0.1:50051 list
   grpcurl -plaintext -d '{\"action\": \"word_count\", \"arguments\": {\"text\": \"one two\"}}' \\
@@ -111,9 +112,11 @@ impl Serve {
         mut signals: Signals,
         format: LogFormat,
     ) -> Result<Outcome, Failure> {
-        let registry = registry(self.config.as_deref(), &|text| say(format, text))?;
+        let said = |text: &str| say(format, text);
+        let (registry, mut servers) = registry(self.config.as_deref(), self.mcp.peers(), &said)?;
+        servers.extend(self.mcp.servers(&said).await?);
         let server = self.grpc(registry.clone(), format).await?;
-        let _taken_in = self.mcp.take_in(&registry).await?;
+        let _taken_in = take_in(servers, &registry);
         log_actions(&registry);
         let mcp = Mcp::bind(&self, registry, format).await?;
 

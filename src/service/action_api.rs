@@ -116,7 +116,8 @@ impl ActionService for ActionApi {
     ) -> Result<Response<pb::ExecuteActionsFromInteractionResponse>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
         let work =
-            round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())?;
+            round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())
+                .await?;
         Ok(Response::new(round::run(&self.scope(), work).await?))
     }
 
@@ -128,7 +129,7 @@ impl ActionService for ActionApi {
     ) -> Result<Response<Self::StreamActionsFromInteractionStream>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
         let request = request.into_inner().request.unwrap_or_default();
-        let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request)?;
+        let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request).await?;
         Ok(Response::new(Box::pin(round::events(self.scope(), work))))
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Work {
 }
 
 /// Reads a request, and settles what is to be run.
-pub(super) fn plan(
+pub(super) async fn plan(
     registry: &Registry,
     recorder: Option<&Recorder>,
     caller: Caller,
@@ -108,7 +108,7 @@ pub(super) fn plan(
         sender: headers.text(headers::SESSION).map(str::to_owned),
         headers,
     };
-    Ok(Work { plan: Plan::new(registry, request)?, recorded })
+    Ok(Work { plan: Plan::dialling(registry, request).await?, recorded })
 }
 
 /// A turn as it was given.
