@@ -39,10 +39,20 @@ fn request(
     action: &str,
     inputs: &[(&str, &str)],
 ) -> pb::ExecuteActionsFromInteractionRequest {
+    request_naming(peer, action, action, inputs)
+}
+
+/// The same, with the peer named for one action and another one called.
+fn request_naming(
+    peer: &pb::Peer,
+    named: &str,
+    action: &str,
+    inputs: &[(&str, &str)],
+) -> pb::ExecuteActionsFromInteractionRequest {
     let mut turn = turn([asked("c1", action, inputs), asked("c2", "echo", &[("word", "here")])]);
     let autofills = [("x-tenant".to_owned(), "t1".into())].into();
     let config = pb::ActionConfig { peer: Some(peer.clone()), header_autofills: autofills };
-    turn.action_configs.insert(action.to_owned(), config);
+    turn.action_configs.insert(named.to_owned(), config);
     execute(turn)
 }
 
@@ -163,10 +173,7 @@ async fn a_server_that_is_not_permitted_is_never_connected_to() {
     unlisted.allowed_actions = vec!["echo".into()];
     let status = run(&service, unlisted).await.expect_err("denied");
     assert_eq!(status.reason, Reason::NotAllowed, "{status}");
-    let mut uncalled = request(&peer(&permitted[0]), "big", &[("bytes", "1")]);
-    let configs = &mut uncalled.interaction.as_mut().expect("a turn").action_configs;
-    let config = configs.remove("big").expect("a config");
-    configs.insert("sound".into(), config);
+    let uncalled = request_naming(&peer(&permitted[0]), "sound", "big", &[("bytes", "1")]);
     run(&service, uncalled).await.expect("runs here");
     assert!(victim.accept().now_or_never().is_none(), "it was connected to");
 }
