@@ -70,6 +70,7 @@ pub(super) async fn routes(
     let mut actions = ActionApi::new(registry.clone());
     let handlers = actions.handlers().clone();
     let directory = Directory::new(registry, handlers.clone(), Config::default());
+    actions = actions.reachable_in(directory.runs().clone());
     let mut interactions = InteractionApi::without_store();
     if let Some(recorder) = recorder {
         interactions = InteractionApi::new(recorder.store().clone());
