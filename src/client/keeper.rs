@@ -83,6 +83,7 @@ impl Keeper {
                 // The service publishes nothing to its clients.
                 publications: Weak::<Directory>::new(),
                 tasks: self.tasks.clone(),
+                runs: None,
             },
         );
         let refused: Arc<[_]> = frame.refused.clone().into();

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{
     core::{Core, Limits, Side, limits::DEFAULT_GRACE, limits::MAX_PUBLISHED},
     driver::{Publications, RemoteAction, Session, SessionParts},
+    run_nodes::RunNodes,
 };
 use crate::action::registry::unattached;
 use crate::action::schema::{Ports, Runnable};
@@ -47,6 +48,7 @@ pub struct Directory {
     config: Config,
     tasks: TaskTracker,
     stop: CancellationToken,
+    runs: RunNodes,
     state: Mutex<State>,
     /// Handed to the sessions, which must not keep the directory alive.
     own: Weak<Directory>,
@@ -79,12 +81,14 @@ impl Directory {
     /// A directory whose sessions call the actions of `registry` and add their
     /// own to it. The registry asks it for sessions from now on.
     pub fn new(registry: Arc<Registry>, handlers: Arc<Handlers>, config: Config) -> Arc<Self> {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let directory = Arc::new_cyclic(|own| Self {
             registry,
             handlers,
             config,
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
+            runs: RunNodes::new(tasks.clone(), stop.clone()),
+            tasks,
+            stop,
             state: Mutex::default(),
             own: own.clone(),
         });
@@ -106,6 +110,11 @@ impl Directory {
     /// Cancelled when the service stops.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    /// The runs whose ports can be reached.
+    pub fn runs(&self) -> &RunNodes {
+        &self.runs
     }
 
     /// Ends all sessions and waits for their tasks.
@@ -167,6 +176,7 @@ impl Directory {
                 handlers: self.handlers.clone(),
                 publications: self.own.clone(),
                 tasks: self.tasks.clone(),
+                runs: Some(self.runs.clone()),
             },
         );
         let token: Bytes =
