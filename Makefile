@@ -1,7 +1,8 @@
 # Everything the repository is built, tested and checked with. `make help` lists it.
 #
 # Needs Rust 1.95, Python 3.11 and Node 20; everything else is installed inside
-# this folder, at pinned versions: .venv (Python), tools/node_modules (buf).
+# this folder, at pinned versions: .venv (Python), tools/node_modules (buf),
+# tests/interop/node_modules (MCP programs of other makers).
 # A step whose inputs did not change is not done again.
 
 SHELL := bash
@@ -24,6 +25,8 @@ export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 export A11_GRPCURL := $(CURDIR)/.venv/bin/grpcurl
 export A11_VENV := $(CURDIR)/.venv
 export A11_PYTHON := $(CURDIR)/.venv/bin/python
+# What tests/interop speaks MCP with, from npm.
+export A11_INTEROP_MODULES := $(CURDIR)/tests/interop/node_modules
 export A11_BUF := $(CURDIR)/tools/node_modules/.bin/buf
 
 PROTO_BASELINE := proto/baseline/a11.v1.binpb
@@ -37,7 +40,7 @@ run: ## Run the program; ARGS="call echo --arg text=hi" for another command than
 	@cargo run --locked $(QUIET) -- $(ARGS)
 
 .PHONY: test
-test: .venv/.tests-ready tools/node_modules/.ready ## Set up what the tests need, and run all of them
+test: .venv/.tests-ready tools/node_modules/.ready tests/interop/node_modules/.ready ## Set up what the tests need, and run all of them
 	@cargo test --locked $(QUIET)
 
 .PHONY: check
@@ -75,7 +78,7 @@ bench: ## The benchmarks (minutes; on an otherwise idle machine)
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed in this folder
-	@rm -rf .venv tools/node_modules
+	@rm -rf .venv tools/node_modules tests/interop/node_modules
 	@cargo clean $(QUIET)
 
 # What the above need.
@@ -104,4 +107,10 @@ tools/node_modules/.ready: tools/package.json tools/package-lock.json tools/.npm
 	@cd tools && npm ci --silent --no-audit --no-fund \
 		|| { echo 'npm ci failed in tools/ (Node 20 or newer is needed)' >&2; exit 1; }
 	@"$$A11_BUF" --version >/dev/null || { echo 'buf was installed but does not run' >&2; exit 1; }
+	@touch $@
+
+# The Inspector's metadata asks for a newer Node; its command line runs on 20.
+tests/interop/node_modules/.ready: tests/interop/package.json tests/interop/package-lock.json tests/interop/.npmrc
+	@cd tests/interop && npm ci --loglevel=error --no-audit --no-fund \
+		|| { echo 'npm ci failed in tests/interop/ (Node 20 or newer is needed)' >&2; exit 1; }
 	@touch $@
