@@ -1,0 +1,1 @@
+"""Interactions: helpers that need no server."""
