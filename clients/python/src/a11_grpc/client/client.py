@@ -22,7 +22,7 @@ from a11_grpc.client.execute import (
     execute_stream,
 )
 from a11_grpc.client.interactions import Interactions
-from a11_grpc.client.nodes import NodeWriter, Nodes
+from a11_grpc.client.nodes import Nodes, NodeWriter
 from a11_grpc.client.parts import Options, Parts
 from a11_grpc.client.reply import Config
 from a11_grpc.hosting.registry import Registry
@@ -30,6 +30,7 @@ from a11_grpc.interaction.backend import Backend
 from a11_grpc.schema import ActionSchema
 from a11_grpc.session.core import NewCall
 from a11_grpc.wire.status import Reason, Status, StatusError
+
 
 class Client:
     """A program attached to a service. Made by `connect`; usable from one event loop.
@@ -74,13 +75,14 @@ class Client:
         """
         schema = await self.schema(action)
         port = _streamed(schema, self._options.port)
+        on_log = self._options.on_log
         call = await self._begin(action, arguments, rest=True)
         try:
             async for event in call:
                 if isinstance(event, Output) and event.port == port:
                     yield event.value
-                elif isinstance(event, Log) and self._options.on_log is not None and not event.internal:
-                    self._options.on_log(event)
+                elif isinstance(event, Log) and not event.internal and on_log is not None:
+                    on_log(event)
         finally:
             call.cancel()
         if call.status is not None:

@@ -144,7 +144,7 @@ class Interactions:
                 return
             request.page_token = page.next_page_token
 
-    async def normalize(self, turn: Interaction | object) -> list[pb.NormalizedPart]:
+    async def normalize(self, turn: Interaction | object) -> Sequence[pb.NormalizedPart]:
         """A turn in a provider's shape as parts that have none.
 
         Raises:
@@ -156,7 +156,7 @@ class Interactions:
         else:
             request.interaction_json = reply_json(turn)
         answer = await _asked(self._service.NormalizeInteraction(request, metadata=self._metadata))
-        return list(answer.parts)
+        return answer.parts
 
     async def convert(
         self,

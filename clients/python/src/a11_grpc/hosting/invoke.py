@@ -45,9 +45,7 @@ class Invocation:
         function = self.function
         if not inspect.isroutine(function) and not inspect.isclass(function):
             function = type(function).__call__
-        return not (
-            inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-        )
+        return not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function))
 
 
 async def invoke(invocation: Invocation, context: Context) -> None:
@@ -116,9 +114,7 @@ def _blocking(values: Values, context: Context) -> Iterator[Any]:
         yield value
 
 
-def _run_in_thread(
-    invocation: Invocation, context: Context, arguments: dict[str, Any]
-) -> None:
+def _run_in_thread(invocation: Invocation, context: Context, arguments: dict[str, Any]) -> None:
     result = invocation.function(**arguments)
     if inspect.isgenerator(result):
         port, type = invocation.returned.ports[0]

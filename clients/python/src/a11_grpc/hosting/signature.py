@@ -50,7 +50,7 @@ def describe(
     Raises:
         ValueError: Names the action and what of it cannot become a schema.
     """
-    name = name or getattr(function, "__name__", "")
+    known = name or str(getattr(function, "__name__", ""))
     try:
         hints = _hints(function, scope)
         doc = read_docstring(function)
@@ -61,10 +61,10 @@ def describe(
         returned = _returned(hints.get("return", Any), doc)
         invocation = Invocation(function, parameters, returned)
     except ValueError as error:
-        raise ValueError(f"action {name!r}: {error}") from error
+        raise ValueError(f"action {known!r}: {error}") from error
     ports = [port for port, _ in returned.ports]
     schema = ActionSchema(
-        name,
+        known,
         doc.description if description is None else description,
         tuple(parameter.port for parameter in parameters if parameter.port is not None),
         tuple(ports),

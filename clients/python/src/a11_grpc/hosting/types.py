@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass
 from typing import Annotated, Any, Union
 
@@ -137,7 +144,7 @@ def without_none(hint: Any) -> Any:
     rest = [part for part in typing.get_args(bare) if part is not type(None)]
     if not rest or len(rest) == len(typing.get_args(bare)):
         return hint
-    result = Union[tuple(rest)]  # noqa: UP007 (the parts are known only now)
+    result: Any = Union.__getitem__(tuple(rest))
     for note in notes:
         result = Annotated[result, note]
     return result

@@ -93,9 +93,7 @@ class Keeper:
                 return
             hosted = self._hosted()
             gone = [name for name in self._published if name not in hosted]
-            new = [
-                action for name, action in hosted.items() if self._published.get(name) != action
-            ]
+            new = [action for name, action in hosted.items() if self._published.get(name) != action]
             self._published = dict(hosted)
             for name in gone:
                 self.refused.pop(name, None)
@@ -188,9 +186,7 @@ class Keeper:
     async def _attempts(self, session: Session, token: bytes) -> Dialled:
         pause = LEAST_PAUSE
         while True:
-            open = OpenFrame(
-                peer=self._name, resume_token=token, received=session.core.received
-            )
+            open = OpenFrame(peer=self._name, resume_token=token, received=session.core.received)
             try:
                 return await connection.dial(self._channel, open, self._metadata)
             except StatusError as error:

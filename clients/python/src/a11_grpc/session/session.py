@@ -16,9 +16,7 @@ from a11_grpc.wire.status import Reason, Status, StatusError, status_to_proto
 
 log = logging.getLogger("a11_grpc.session")
 
-ChannelEvent = (
-    events.Fragments | events.Closed | events.Logged | events.Finished | events.Cancelled
-)
+ChannelEvent = events.Fragments | events.Closed | events.Logged | events.Finished | events.Cancelled
 """What comes for a call."""
 
 now = time.monotonic
