@@ -129,6 +129,8 @@ async def _host(registry: Registry, server: str, name: str) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    # What is refused at first is said below, in its own form.
+    logging.getLogger("a11_grpc.session").setLevel(logging.ERROR)
     connecting = asyncio.ensure_future(_connected(registry, server, name))
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((connecting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -137,6 +139,7 @@ async def _host(registry: Registry, server: str, name: str) -> int:
         await asyncio.wait((connecting,))
         return 0
     client = connecting.result()
+    logging.getLogger("a11_grpc.session").setLevel(logging.WARNING)
     async with client:
         for action in registry:
             if action not in client.refused:

@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -104,6 +104,7 @@ def _parameter(parameter: inspect.Parameter, hint: Any, doc: Docstring) -> Param
     default, required = parameter.default, parameter.default is parameter.empty
     if isinstance(default, FieldInfo):
         notes = [default, *notes]
+        hint = Annotated[hint, default]
         required = default.is_required()
         default = default.get_default(call_default_factory=True)
     field = next((note for note in notes if isinstance(note, FieldInfo)), None)

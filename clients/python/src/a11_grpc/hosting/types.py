@@ -58,7 +58,7 @@ class ValueType:
             self.media_type = media or OCTETS
             return
         try:
-            self._adapter = TypeAdapter(hint)
+            self._adapter = TypeAdapter(plain_fields(hint))
             schema = self._adapter.json_schema(mode=mode, schema_generator=_Schema)
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             raise ValueError(f"{hint!r} has no JSON form: {error.message}") from error
@@ -112,6 +112,17 @@ def unwrap(hint: Any) -> tuple[Any, list[Any]]:
         notes = [*hint.__metadata__, *notes]
         hint = hint.__origin__
     return hint, notes
+
+
+def plain_fields(hint: Any) -> Any:
+    """The type with the constraints of pydantic's `Field` and without its name and default."""
+    bare, notes = unwrap(hint)
+    result = bare
+    for note in notes:
+        own = isinstance(note, FieldInfo) and (note.alias is not None or not note.is_required())
+        for kept in note.metadata if own else [note]:
+            result = Annotated[result, kept]
+    return result
 
 
 def description_of(notes: list[Any]) -> str:
