@@ -65,9 +65,9 @@ def h_thread_streams(numbers: Iterator[int]) -> Iterator[int]:
 
 
 @REGISTRY.action
-async def h_picture(png: Annotated[bytes, MediaType("image/png")]) -> Annotated[
-    bytes, MediaType("image/png")
-]:
+async def h_picture(
+    png: Annotated[bytes, MediaType("image/png")],
+) -> Annotated[bytes, MediaType("image/png")]:
     """A picture in and a picture out."""
     return png
 

@@ -112,21 +112,20 @@ async def test_a_service_that_was_started_anew_gets_a_new_session() -> None:
         assert await client.call("r_anew", values=[1]) == [1]
         session = client.session_id
         call = await client.start("r_anew")
-    async with client, asyncio.timeout(60):
-        async with serving(port=port) as second:
-            assert second.port == port
-            with pytest.raises(StatusError) as caught:
-                await call.result()
-            assert (caught.value.code, caught.value.reason) == (
-                Code.UNAVAILABLE,
-                Reason.PEER_LOST,
-            )
-            # What is hosted is published again by itself.
-            async with a11_grpc.connect(second.address) as other:
-                while not await other.actions("r_anew"):
-                    await asyncio.sleep(0.01)
-                assert await other.call("r_anew", values=[2]) == [2]
-            assert client.session_id != session
+    async with client, asyncio.timeout(60), serving(port=port) as second:
+        assert second.port == port
+        with pytest.raises(StatusError) as caught:
+            await call.result()
+        assert (caught.value.code, caught.value.reason) == (
+            Code.UNAVAILABLE,
+            Reason.PEER_LOST,
+        )
+        # What is hosted is published again by itself.
+        async with a11_grpc.connect(second.address) as other:
+            while not await other.actions("r_anew"):
+                await asyncio.sleep(0.01)
+            assert await other.call("r_anew", values=[2]) == [2]
+        assert client.session_id != session
 
 
 async def test_without_anything_hosted_a_new_session_is_opened_at_the_next_call() -> None:
@@ -170,7 +169,14 @@ async def test_addresses_are_read_in_three_forms_and_nothing_else() -> None:
     check(" http://tools.example:8080/ ", "http://tools.example:8080")
     check("https://tools.example", "https://tools.example:443")
     check("http://localhost", "http://localhost:80")
-    for url in ["", "localhost", "ftp://x:1", "http://x:1/path", "http://u:p@x:1", "http://x:99999"]:
+    for url in [
+        "",
+        "localhost",
+        "ftp://x:1",
+        "http://x:1/path",
+        "http://u:p@x:1",
+        "http://x:99999",
+    ]:
         with pytest.raises(a11_grpc.ConnectError) as caught:
             await a11_grpc.connect(url)
         assert caught.value.code is Code.INVALID_ARGUMENT

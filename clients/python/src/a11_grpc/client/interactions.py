@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from grpc import aio
 
 from a11_grpc._proto import interaction_service_pb2 as pb
-from a11_grpc._proto.interaction_pb2 import Interaction
+from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ROLE_USER, Interaction
 from a11_grpc._proto.interaction_service_pb2_grpc import InteractionServiceStub
 from a11_grpc.client.reply import reply_json
 from a11_grpc.interaction.backend import Backend, backend_to_proto
 from a11_grpc.interaction.portable import from_json
 from a11_grpc.session.connection import Metadata
+from a11_grpc.wire.chunk import JSON, Chunk, chunk_to_proto
 from a11_grpc.wire.json import load_json
 from a11_grpc.wire.status import Reason, StatusError, error_from_grpc
 
@@ -150,11 +151,7 @@ class Interactions:
         Raises:
             StatusError: INVALID_ARGUMENT for a shape that is not known.
         """
-        request = pb.NormalizeInteractionRequest()
-        if isinstance(turn, Interaction):
-            request.interaction.CopyFrom(turn)
-        else:
-            request.interaction_json = reply_json(turn)
+        request = pb.NormalizeInteractionRequest(interaction=_turn(turn))
         answer = await _asked(self._service.NormalizeInteraction(request, metadata=self._metadata))
         return answer.parts
 
@@ -209,6 +206,19 @@ def _record(message: pb.InteractionRecord) -> Record:
         message.appended_at.ToDatetime(tzinfo=UTC),
         interaction,
     )
+
+
+def _turn(turn: Interaction | object) -> Interaction:
+    """A turn in a provider's shape as an interaction that holds it."""
+    if isinstance(turn, Interaction):
+        return turn
+    role = turn.get("role") if isinstance(turn, Mapping) else None
+    found = Interaction(role=ROLE_USER if role in _USERS else ROLE_MODEL)
+    found.content.append(chunk_to_proto(Chunk(JSON, reply_json(turn).encode())))
+    return found
+
+
+_USERS = ("user", "tool", "developer", "system")
 
 
 def _note(note: pb.ConversionNote) -> str:

@@ -177,7 +177,10 @@ class NodeWriter:
 
 async def _again(error: StatusError, failures: int) -> int:
     """Waits before another attempt; raises where none would help."""
-    if error.code is not Code.UNAVAILABLE or error.reason is not Reason.UNSPECIFIED:
+    broken = error.code is Code.UNAVAILABLE and error.reason is Reason.UNSPECIFIED
+    # What gRPC says of a write that failed, whatever the status that came.
+    hidden = error.code is Code.INTERNAL and error.message == "Internal error from Core"
+    if not (broken or hidden):
         raise error
     if failures >= ATTEMPTS:
         raise error

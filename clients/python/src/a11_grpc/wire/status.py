@@ -222,7 +222,7 @@ def status_to_proto(status: Status) -> status_pb2.Status:
     return message
 
 
-def error_from_grpc(error: grpc.aio.AioRpcError) -> StatusError:
+def error_from_grpc(error: grpc.RpcError) -> StatusError:
     """The same failure as our own exception, with the reason out of its details."""
     value = error.code().value
     code = Code(value[0]) if isinstance(value, tuple) else Code.UNKNOWN
