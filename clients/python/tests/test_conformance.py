@@ -146,12 +146,16 @@ def differences(case: Any, backend: str, result: Result, turn: Interaction | Non
             yield f"{call.id}: outputs {found}, not {recorded}"
     if result.backend is not Backend(backend):
         yield f"the messages are for {result.backend}"
-    found, recorded = plain(messages(backend, result)), plain(expect["tool_results"][backend])
-    if expect["rejected"] and len(found) == len(recorded):
+    found_messages = plain(messages(backend, result))
+    recorded_messages = plain(expect["tool_results"][backend])
+    if expect["rejected"] and len(found_messages) == len(recorded_messages):
         # They are recorded after the others, and stand here in the order of the calls.
-        recorded = [next((it for it in recorded if matches(one, it)), None) for one in found]
-    if not matches(found, recorded):
-        yield f"messages {json.dumps(found)}, not {json.dumps(recorded)}"
+        recorded_messages = [
+            next((it for it in recorded_messages if matches(one, it)), None)
+            for one in found_messages
+        ]
+    if not matches(found_messages, recorded_messages):
+        yield f"messages {json.dumps(found_messages)}, not {json.dumps(recorded_messages)}"
 
 
 def fragments_of(interaction: Interaction, call: str) -> list[Any]:

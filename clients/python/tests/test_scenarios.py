@@ -183,7 +183,8 @@ async def test_when_the_client_dies_a_one_shot_call_is_cancelled_at_once(
         async def main():
             client = await a11_grpc.connect({server.address!r})
             await client.open_session()
-            call = {{"type": "tool_use", "id": "c", "name": "s_wait", "input": {{"which": "one_shot"}}}}
+            call = {{"type": "tool_use", "id": "c", "name": "s_wait"}}
+            call["input"] = {{"which": "one_shot"}}
             reply = {{"role": "assistant", "content": [call]}}
             async with asyncio.TaskGroup() as group:
                 group.create_task(client.execute(reply, allow=["s_wait"]))

@@ -10,7 +10,7 @@ from a11_grpc.wire.status import MAX_MESSAGE_BYTES, status_from_proto, status_to
 
 
 def test_every_reason_of_the_contract_is_known_here() -> None:
-    contract = {name.removeprefix("REASON_") for name in status_pb2.Reason.keys()}
+    contract = {name.removeprefix("REASON_") for name, _ in status_pb2.Reason.items()}
     assert contract == {reason.value for reason in Reason}
 
 

@@ -44,8 +44,8 @@ def text(name: str, description: str = "", **options: bool) -> Port:
     return Port.text(name, description, **options)
 
 
-def json(name: str, schema: Any = None, **options: bool) -> Port:
-    return Port(name, json_schema=schema, **options)
+def json(name: str, schema: Any = None, *, required: bool = False, stream: bool = False) -> Port:
+    return Port(name, required=required, stream=stream, json_schema=schema)
 
 
 INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}

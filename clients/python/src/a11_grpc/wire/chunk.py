@@ -100,6 +100,8 @@ def chunk_to_proto(chunk: Chunk) -> chunk_pb2.Chunk:
 
 def chunk_from_proto(message: chunk_pb2.Chunk, media_type: str = OCTETS) -> Chunk:
     """Reads a chunk, whose media type is `media_type` where it says none."""
+    if not message.HasField("metadata"):
+        return Chunk(media_type, message.data, message.ref or None)
     metadata = message.metadata
     timestamp = None
     if metadata.HasField("timestamp"):
@@ -107,8 +109,8 @@ def chunk_from_proto(message: chunk_pb2.Chunk, media_type: str = OCTETS) -> Chun
     return Chunk(
         metadata.media_type or media_type,
         message.data,
-        message.ref if message.WhichOneof("body") == "ref" else None,
-        dict(metadata.attributes),
+        message.ref or None,
+        dict(metadata.attributes) if metadata.attributes else {},
         timestamp,
     )
 

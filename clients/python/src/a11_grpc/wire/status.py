@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
@@ -227,8 +226,7 @@ def error_from_grpc(error: grpc.RpcError) -> StatusError:
     value = error.code().value
     code = Code(value[0]) if isinstance(value, tuple) else Code.UNKNOWN
     reason = Reason.UNSPECIFIED
-    trailers: Iterable[tuple[str, str | bytes]] = error.trailing_metadata() or ()
-    for key, data in trailers:
+    for key, data in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin" and isinstance(data, bytes):
             reason = _reason_in(data)
     return StatusError(Status(code, reason, error.details() or ""))

@@ -8,7 +8,6 @@ from a11_grpc._proto.peer_service_pb2 import CallFrame, Frame
 from a11_grpc._proto.status_pb2 import Status as StatusMessage
 from a11_grpc.session.core import events
 from a11_grpc.session.core.call import Call, Role
-from a11_grpc.session.core.cost import cost
 from a11_grpc.session.core.link import Arrival
 from a11_grpc.wire.status import Reason, Status, StatusError, status_from_proto, status_to_proto
 
@@ -51,10 +50,7 @@ def _bare(core: Core, frame: Frame, kind: str) -> None:
 
 
 def _numbered(core: Core, connection: int, frame: Frame, kind: str | None, now: float) -> None:
-    size = 64
-    if kind == "fragments":
-        size = sum(cost(fragment) for fragment in frame.fragments.fragments)
-    arrival = core.link.arrived(frame.number, size, now)
+    arrival = core.link.arrived(frame.number, frame.ByteSize(), now)
     if arrival is Arrival.GAP:
         # The other side goes on from what is here once it resumes.
         core.disconnect(now)
