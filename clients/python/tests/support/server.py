@@ -21,7 +21,8 @@ START_SECONDS = 30.0
 
 def program() -> Path:
     """The server's program: `A11_SERVER`, or what cargo built."""
-    path = Path(os.environ.get("A11_SERVER", ROOT / "target" / "debug" / "a11-grpc"))
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "a11-grpc"
+    path = Path(os.environ.get("A11_SERVER", built))
     if not path.exists():
         raise FileNotFoundError(f"{path}: build it with cargo, or name it with A11_SERVER")
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import Any
 
 import grpc
 
@@ -226,7 +227,8 @@ def error_from_grpc(error: grpc.RpcError) -> StatusError:
     value = error.code().value
     code = Code(value[0]) if isinstance(value, tuple) else Code.UNKNOWN
     reason = Reason.UNSPECIFIED
-    for key, data in error.trailing_metadata() or ():
+    trailers: Any = error.trailing_metadata()
+    for key, data in trailers or ():
         if key == "grpc-status-details-bin" and isinstance(data, bytes):
             reason = _reason_in(data)
     return StatusError(Status(code, reason, error.details() or ""))
