@@ -41,6 +41,19 @@ export type {
 export type { NodeOptions, NodeWriter } from "./client/nodes.js";
 export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";
 export type { Interaction } from "./gen/a11/v1/interaction_pb.js";
+export {
+  interactionFromJson,
+  interactionFromProtoJson,
+  interactionToJson,
+  interactionToProtoJson,
+} from "./interaction/portable.js";
+export {
+  type Appendable,
+  appendResult,
+  type UserTurnOptions,
+  userTurn,
+} from "./interaction/turns.js";
+export { isSame as isSameInteraction } from "./interaction/validity.js";
 export { Chunk } from "./wire/chunk.js";
 export type { Headers } from "./wire/headers.js";
 export type { JsonValue } from "./wire/json.js";

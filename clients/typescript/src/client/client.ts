@@ -183,6 +183,12 @@ export class Client implements Caller {
     return this.#schemas.get(name);
   }
 
+  /** Whether the service answers. @throws StatusError where it does not. */
+  async ping(): Promise<void> {
+    const client = createClient(ActionService, this.#driver.transport);
+    await client.listActions({ pageSize: 1 });
+  }
+
   // Executing.
 
   /**

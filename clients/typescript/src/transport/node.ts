@@ -1,12 +1,12 @@
 /** A client in Node: gRPC over one HTTP/2 connection. */
 
 import type { SecureClientSessionOptions } from "node:http2";
-import type { Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { Client, type ClientOptions } from "../client/client.js";
 import { StatusError } from "../wire/status.js";
 import { addressOf } from "./address.js";
 import { grpcDial } from "./grpc-session.js";
+import { adding } from "./metadata.js";
 
 /** How a Node program connects. */
 export interface ConnectOptions extends ClientOptions {
@@ -69,15 +69,6 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
     }
   }
   return client;
-}
-
-function adding(metadata: Readonly<Record<string, string>>): Interceptor {
-  return (next) => (request) => {
-    for (const [name, value] of Object.entries(metadata)) {
-      request.header.set(name, value);
-    }
-    return next(request);
-  };
 }
 
 function textOf(cause: unknown): string {
