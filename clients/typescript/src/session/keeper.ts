@@ -14,6 +14,8 @@ import { type Host, Session } from "./session.js";
 /** How long to wait before the next attempt to connect: doubled from the least to the most. */
 const LEAST_PAUSE_MS = 50;
 const MOST_PAUSE_MS = 2000;
+/** The same for the first attempts, which somebody waits for. */
+const MOST_OPENING_PAUSE_MS = 400;
 
 /** What a keeper works with. */
 export interface KeeperParts {
@@ -79,7 +81,7 @@ export class Keeper {
   async #open(): Promise<Session> {
     const { dial, name, hosted, host } = this.#parts;
     const published = new Map(hosted());
-    const connection = await open(dial, {
+    const connection = await openSome(dial, {
       peer: name,
       actions: [...published.values()],
       limits: writeLimits(DEFAULT_LIMITS),
@@ -170,6 +172,22 @@ export class Keeper {
         refused,
       );
     }
+  }
+}
+
+/** Opens a session; one that was cut off meanwhile is opened again, some times. */
+async function openSome(dial: Dial, values: Parameters<typeof open>[1]): Promise<Opened> {
+  for (let pause = LEAST_PAUSE_MS; ; pause *= 2) {
+    try {
+      return await open(dial, values);
+    } catch (error) {
+      const { code, reason } = error as StatusError;
+      // A reason means that the service was there and said so.
+      if (code !== "UNAVAILABLE" || reason !== "UNSPECIFIED" || pause > MOST_OPENING_PAUSE_MS) {
+        throw error;
+      }
+    }
+    await sleep(pause);
   }
 }
 

@@ -121,7 +121,8 @@ export class StatusError extends Error {
       return error;
     }
     if (error instanceof ConnectError) {
-      return new StatusError(codeName(error.code), error.rawMessage, {
+      const code = isBroken(error) ? "UNAVAILABLE" : codeName(error.code);
+      return new StatusError(code, error.rawMessage, {
         reason: reasonOf(error),
         cause: error.cause ?? error,
       });
@@ -152,6 +153,15 @@ export function invalid(message: string, reason: ReasonName = "INVALID_REQUEST")
 
 function isAbort(error: unknown): boolean {
   return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
+}
+
+/** What the transport says where a connection broke, and no status came. */
+const BROKEN = /^http\/2 stream closed with|^protocol error: missing|^premature/;
+
+/** Whether an error is the connection's, rather than the service's answer. */
+function isBroken(error: ConnectError): boolean {
+  const { cause } = error;
+  return BROKEN.test(error.rawMessage) || (cause instanceof Error && !isAbort(cause));
 }
 
 /** The reason in a gRPC error's `google.rpc.ErrorInfo`. */

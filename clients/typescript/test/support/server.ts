@@ -23,8 +23,13 @@ export function program(): string {
 }
 
 /** Starts a service; `args` beside those that are always given. */
-export async function startServer(...args: string[]): Promise<Server> {
-  const child = spawn(program(), ["serve", "--listen", "127.0.0.1:0", ...args], {
+export function startServer(...args: string[]): Promise<Server> {
+  return startServerAt("127.0.0.1:0", ...args);
+}
+
+/** Starts a service at an address. */
+export async function startServerAt(listen: string, ...args: string[]): Promise<Server> {
+  const child = spawn(program(), ["serve", "--listen", listen, ...args], {
     cwd: ROOT,
     stdio: ["ignore", "ignore", "pipe"],
   });
