@@ -46,7 +46,7 @@ test-rust: .venv/.tests-ready tools/node_modules/.ready ## The Rust tests alone
 	@cargo test --locked $(QUIET)
 
 .PHONY: test-typescript
-test-typescript: $(TYPESCRIPT)/node_modules/.built ## The TypeScript client's tests alone, its examples and a browser's among them
+test-typescript: $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready ## The TypeScript client's tests alone, its examples and a browser's among them
 	@cargo build --locked $(QUIET)
 	@$(TYPESCRIPT)/find-chromium.sh >/dev/null || true
 	@cd $(TYPESCRIPT) && npm test --silent
@@ -94,7 +94,7 @@ bench: ## The benchmarks (minutes; on an otherwise idle machine)
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed in this folder
-	@rm -rf .venv tools/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist
+	@rm -rf .venv tools/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist examples/node_modules
 	@cargo clean $(QUIET)
 
 # What the above need.
@@ -125,9 +125,9 @@ tools/node_modules/.ready: tools/package.json tools/package-lock.json tools/.npm
 	@"$$A11_BUF" --version >/dev/null || { echo 'buf was installed but does not run' >&2; exit 1; }
 	@touch $@
 
-$(TYPESCRIPT)/node_modules/.ready: $(TYPESCRIPT)/package.json $(TYPESCRIPT)/package-lock.json
-	@cd $(TYPESCRIPT) && npm ci --silent --no-audit --no-fund \
-		|| { echo 'npm ci failed in $(TYPESCRIPT)/ (Node 20 or newer is needed)' >&2; exit 1; }
+$(TYPESCRIPT)/node_modules/.ready examples/node_modules/.ready: %/node_modules/.ready: %/package.json %/package-lock.json
+	@cd $* && npm ci --silent --no-audit --no-fund \
+		|| { echo 'npm ci failed in $*/ (Node 20 or newer is needed)' >&2; exit 1; }
 	@touch $@
 
 $(TYPESCRIPT)/node_modules/.built: $(TYPESCRIPT)/node_modules/.ready $(shell find $(TYPESCRIPT)/src -name '*.ts')
