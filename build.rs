@@ -27,8 +27,11 @@ fn main() -> Result<(), Failure> {
         // Sorted, so that one message has one encoding.
         .btree_map(["."])
         .compile_well_known_types()
+        .enable_type_names()
         .extern_path(".google.protobuf", "::pbjson_types");
-    tonic_prost_build::configure().compile_fds_with_config(descriptors, prost)?;
+    tonic_prost_build::configure()
+        .codec_path("crate::wire::codec::BoundedCodec")
+        .compile_fds_with_config(descriptors, prost)?;
 
     pbjson_build::Builder::new()
         .register_descriptors(&descriptor_bytes)?

@@ -4,6 +4,8 @@
 //! A handler reads and writes ports itself, or is a typed function whose
 //! argument struct becomes the ports ([`typed`]).
 
+mod schema_steps;
+pub mod value_schema;
 pub mod port;
 pub mod schema;
 pub mod document;

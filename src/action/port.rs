@@ -1,10 +1,10 @@
 //! One port of an action: its name, media type, and the JSON Schema of a value.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use serde_json::value::RawValue;
 use thiserror::Error;
 
+use super::value_schema::{MAX_SCHEMA_BYTES, ValueSchema};
 use crate::wire::chunk::{JSON, Kind, TEXT};
 use crate::wire::{Chunk, Name, NameError};
 
@@ -131,6 +131,16 @@ impl Port {
         self.value_schema.as_deref()
     }
 
+    /// How much text it has, in bytes.
+    pub(super) fn text_bytes(&self) -> usize {
+        let schema = match (&self.raw_schema, &self.value_schema) {
+            (Some(raw), _) => raw.len(),
+            (None, Some(checked)) => checked.raw().get().len(),
+            (None, None) => 0,
+        };
+        self.name.len() + self.media_type.len() + self.description.len() + schema
+    }
+
     /// Checks everything that was said of the port.
     pub(super) fn check(&mut self) -> Result<(), PortError> {
         let fault = |fault| PortError { port: self.name.clone(), fault };
@@ -171,104 +181,10 @@ pub enum PortFault {
     /// Its schema is not JSON.
     #[error("the schema is not JSON: {0}")]
     SchemaSyntax(String),
+    /// Its schema is too long.
+    #[error("the schema has {0} bytes; at most {MAX_SCHEMA_BYTES} are taken")]
+    SchemaSize(usize),
     /// Its schema is not a valid JSON Schema, or refers to what is elsewhere.
     #[error("not a JSON Schema: {0}")]
     Schema(String),
-}
-
-/// A JSON Schema that compiled.
-pub struct ValueSchema {
-    raw: Box<RawValue>,
-    validator: Option<jsonschema::Validator>,
-    accepts_strings: bool,
-    accepts_null: bool,
-}
-
-impl ValueSchema {
-    fn new(text: &str) -> Result<Self, PortFault> {
-        let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|e| PortFault::SchemaSyntax(e.to_string()))?;
-        let raw = RawValue::from_string(text.to_owned())
-            .map_err(|e| PortFault::SchemaSyntax(e.to_string()))?;
-        let only_type = value.as_object().filter(|object| object.len() == 1);
-        if only_type.and_then(|object| object.get("type")).is_some_and(|kind| kind == "string") {
-            // By far the most common; any text fits, so nothing is ever checked.
-            return Ok(Self { raw, validator: None, accepts_strings: true, accepts_null: false });
-        }
-        // References are looked up nowhere but in the schema itself.
-        let validator =
-            jsonschema::validator_for(&value).map_err(|e| PortFault::Schema(e.to_string()))?;
-        let accepts_strings = accepts_some_string(&value, &validator);
-        let accepts_null = validator.is_valid(&serde_json::Value::Null);
-        Ok(Self { raw, validator: Some(validator), accepts_strings, accepts_null })
-    }
-
-    /// The schema as it was written.
-    pub fn raw(&self) -> &RawValue {
-        &self.raw
-    }
-
-    /// Whether some string may be a value.
-    pub(super) fn accepts_strings(&self) -> bool {
-        self.accepts_strings
-    }
-
-    /// Whether null may be a value.
-    pub(super) fn accepts_null(&self) -> bool {
-        self.accepts_null
-    }
-
-    /// What of the JSON text does not fit; `None` where it does.
-    pub(super) fn fault_of_json(&self, json: &[u8]) -> Option<String> {
-        let parsed: Result<serde_json::Value, _> = serde_json::from_slice(json);
-        match parsed {
-            Err(error) => Some(format!("not JSON: {error}")),
-            Ok(value) => self.fault_of(&value),
-        }
-    }
-
-    /// What of the text does not fit; `None` where it does.
-    pub(super) fn fault_of_text(&self, text: &str) -> Option<String> {
-        self.validator.as_ref()?;
-        self.fault_of(&serde_json::Value::String(text.to_owned()))
-    }
-
-    fn fault_of(&self, value: &serde_json::Value) -> Option<String> {
-        match &self.validator {
-            None if value.is_string() => None,
-            None => Some(format!("{value} is not of type \"string\"")),
-            Some(validator) => {
-                let error = validator.validate(value).err()?;
-                let place = error.instance_path().to_string();
-                Some(if place.is_empty() { error.to_string() } else { format!("{place}: {error}") })
-            }
-        }
-    }
-}
-
-/// A validator can only be asked of one string at a time, so the declared types
-/// decide; where none are declared, a few strings are tried.
-fn accepts_some_string(schema: &serde_json::Value, validator: &jsonschema::Validator) -> bool {
-    use serde_json::Value;
-    let named = |kind: &Value| match kind {
-        Value::String(kind) => Some(kind == "string"),
-        Value::Array(kinds) => Some(kinds.iter().any(|kind| kind == "string")),
-        _ => None,
-    };
-    if let Some(answer) = schema.get("type").and_then(named) {
-        return answer;
-    }
-    let choices = ["enum", "anyOf", "oneOf"].iter().find_map(|key| schema.get(*key)?.as_array());
-    if let Some(choices) = choices {
-        return choices.iter().any(|choice| {
-            choice.is_string() || choice.get("type").and_then(named).unwrap_or(false)
-        });
-    }
-    ["", "a", "0"].iter().any(|text| validator.is_valid(&Value::from(*text)))
-}
-
-impl fmt::Debug for ValueSchema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.raw.get())
-    }
 }

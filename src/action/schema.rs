@@ -22,6 +22,7 @@ struct Parts {
     headers: Vec<HeaderSchema>,
     output_to_json_field: BTreeMap<String, String>,
     idempotent: bool,
+    text_bytes: usize,
 }
 
 /// One header that an action reads.
@@ -86,6 +87,11 @@ impl ActionSchema {
     /// its own name.
     pub fn output_to_json_field(&self) -> &BTreeMap<String, String> {
         &self.0.output_to_json_field
+    }
+
+    /// How much text it has, in bytes: see [`MAX_SCHEMA_TEXT`].
+    pub fn text_bytes(&self) -> usize {
+        self.0.text_bytes
     }
 
     /// Whether running a call twice does no harm.
@@ -191,6 +197,14 @@ pub enum SchemaFault {
     /// Two inputs, or two outputs, of one name.
     #[error("two ports are named {0:?}")]
     DuplicatePort(String),
+    /// More ports than a call can have nodes.
+    #[error("it has {0} ports; at most {MAX_PORTS} are taken")]
+    TooManyPorts(usize),
+    /// More text than a list of actions can carry.
+    #[error(
+        "its names, descriptions and schemas have {0} bytes; at most {MAX_SCHEMA_TEXT} are taken"
+    )]
+    TooLarge(usize),
     /// An output that the runtime should fill.
     #[error("output {0:?} cannot be autofilled")]
     AutofilledOutput(String),
@@ -210,6 +224,14 @@ pub enum SchemaFault {
     #[error("output {0:?} is mapped to a field without a name")]
     EmptyField(String),
 }
+
+/// The most ports of an action, inputs and outputs together: the nodes that a
+/// call can have.
+pub const MAX_PORTS: usize = 256;
+
+/// The most text of a schema, in bytes: names, descriptions, JSON Schemas and
+/// headers together.
+pub const MAX_SCHEMA_TEXT: usize = 1024 * 1024;
 
 /// A schema in the making.
 #[derive(Debug, Clone, Default)]
@@ -276,6 +298,7 @@ impl Builder {
         match self.check() {
             Ok(name) => Ok(ActionSchema(Arc::new(Parts {
                 name,
+                text_bytes: self.text_bytes(),
                 description: self.description,
                 inputs: self.inputs,
                 outputs: self.outputs,
@@ -289,6 +312,14 @@ impl Builder {
 
     fn check(&mut self) -> Result<Name, SchemaFault> {
         let name = Name::new(&self.name)?;
+        let ports = self.inputs.len() + self.outputs.len();
+        if ports > MAX_PORTS {
+            return Err(SchemaFault::TooManyPorts(ports));
+        }
+        let text = self.text_bytes();
+        if text > MAX_SCHEMA_TEXT {
+            return Err(SchemaFault::TooLarge(text));
+        }
         for ports in [&mut self.inputs, &mut self.outputs] {
             for port in ports.iter_mut() {
                 port.check()?;
@@ -310,6 +341,17 @@ impl Builder {
         }
         self.check_fields()?;
         Ok(name)
+    }
+
+    fn text_bytes(&self) -> usize {
+        let ports = self.inputs.iter().chain(&self.outputs).map(Port::text_bytes);
+        let headers = self.headers.iter().map(|header| {
+            header.name.len()
+                + header.description.len()
+                + header.default.as_ref().map_or(0, Bytes::len)
+        });
+        let fields = self.output_to_json_field.iter().map(|(port, field)| port.len() + field.len());
+        self.description.len() + ports.chain(headers).chain(fields).sum::<usize>()
     }
 
     fn check_fields(&self) -> Result<(), SchemaFault> {
@@ -390,6 +432,7 @@ pub(super) fn autofill_of(port: &Port) -> Option<&[Chunk]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::value_schema::MAX_SCHEMA_BYTES;
 
     #[test]
     fn a_broken_schema_is_refused_with_the_action_and_the_fault() {
@@ -412,6 +455,19 @@ mod tests {
         check(two().map("o", "f").map("p", "f"), "two outputs are mapped to the field \"f\"");
         check(two().map("o", "$").map("p", "f"), "whole result");
         check(action().header("a b", "", None), "not a header name");
+        let many = (0..=MAX_PORTS).fold(action(), |a, i| a.input(Port::text(format!("p{i}"))));
+        check(many, "257 ports");
+        check(action().describe("x".repeat(MAX_SCHEMA_TEXT + 1)), "1048577 bytes");
+        let long = format!(r#"{{"description":"{}"}}"#, "x".repeat(MAX_SCHEMA_BYTES));
+        check(action().input(Port::json("x").schema(long)), "port \"x\": the schema has");
+        let doubling = (0..40).map(|level| {
+            let next = format!(r##"{{"$ref":"#/$defs/a{}"}}"##, level + 1);
+            format!(r#""a{level}":{{"anyOf":[{next},{next}]}},"#)
+        });
+        let doubling: String = doubling.collect();
+        let doubling =
+            format!(r##"{{"$ref":"#/$defs/a0","$defs":{{{doubling}"a40":{{"type":"string"}}}}}}"##);
+        check(action().input(Port::json("x").schema(doubling)), "too many checks");
     }
 
     #[test]

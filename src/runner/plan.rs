@@ -39,6 +39,9 @@ pub struct Request {
     pub sender: Option<String>,
 }
 
+/// The most calls of one turn, those that were refused before included.
+const MAX_CALLS: usize = 4_096;
+
 /// A call that was refused before it came here.
 #[derive(Debug, Clone)]
 pub struct RejectedCall {
@@ -177,6 +180,13 @@ impl Draft {
             let calls = mem::take(&mut interaction.action_calls);
             (calls_of_messages(calls, mem::take(&mut interaction.action_inputs)), dialect)
         };
+        let calls = asked.len() + rejected.len();
+        if calls > MAX_CALLS {
+            return Err(Status::of(
+                Reason::InvalidRequest,
+                format!("the turn has {calls} calls; at most {MAX_CALLS} are run"),
+            ));
+        }
         let asked = place_rejected(asked, rejected)?;
         let ids = ids_of(&asked)?;
         let (turn, configs) = (interaction.id, interaction.action_configs);

@@ -2,7 +2,7 @@
 
 use crate::action::{
     Entry, Registry, document,
-    schema::{Ports, Runnable},
+    schema::{MAX_SCHEMA_TEXT, Ports, Runnable},
 };
 use crate::runner::AllowList;
 use crate::wire::{Reason, Status, name::is_name, pb};
@@ -11,6 +11,9 @@ use crate::wire::{Reason, Status, name::is_name, pb};
 const DEFAULT_PAGE: usize = 500;
 /// How many actions a page has at the most.
 const LARGEST_PAGE: usize = 5_000;
+/// From how much text on a page takes no more actions, in bytes; each has at most
+/// a quarter of it, and stands in a page once more where its document is asked for.
+const PAGE_BYTES: usize = 4 * MAX_SCHEMA_TEXT;
 
 pub(super) fn list(
     registry: &Registry,
@@ -37,11 +40,23 @@ pub(super) fn list(
     };
     let ports = ports(all_ports);
     let after = Some(page_token.as_str()).filter(|token| !token.is_empty());
-    let mut matching = registry.entries(after).into_iter().filter(|entry| {
+    let matching = registry.entries(after).into_iter().filter(|entry| {
         (patterns.is_empty() || wanted.allows(entry.schema().name().as_str()))
             && !(runnable_only && entry.runnable() == Runnable::No)
     });
-    let page: Vec<Entry> = matching.by_ref().take(page_size).collect();
+    let mut room = PAGE_BYTES;
+    let mut fits = |entry: &Entry| {
+        let had_room = room > 0;
+        room = room.saturating_sub(entry.schema().text_bytes());
+        had_room
+    };
+    let mut matching = matching.peekable();
+    let mut page: Vec<Entry> = Vec::new();
+    while page.len() < page_size
+        && let Some(entry) = matching.next_if(&mut fits)
+    {
+        page.push(entry);
+    }
     let next_page_token = match (matching.next(), page.last()) {
         (Some(_), Some(last)) => last.schema().name().to_string(),
         _ => String::new(),

@@ -24,6 +24,9 @@ use crate::wire::{Name, Reason, Status, pb};
 /// How many sessions a service keeps, unless it says otherwise.
 pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
 
+/// The most text of all schemas that a session publishes, in bytes.
+const MAX_PUBLISHED_TEXT: usize = 16 * 1024 * 1024;
+
 /// How a service keeps its sessions.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -223,11 +226,19 @@ impl Peers for Directory {
 
 impl Publications for Directory {
     fn publish(&self, session: &Session, actions: Vec<pb::ActionSchema>) -> Vec<pb::RefusedAction> {
+        // Compiled before the lock, which every session shares.
+        let compiled = actions.into_iter().map(|message| {
+            let name: String = message.name.chars().take(255).collect();
+            let schema = ActionSchema::try_from(message)
+                .map_err(|error| Status::of(Reason::InvalidRequest, error.to_string()));
+            (name, schema)
+        });
+        let compiled: Vec<_> = compiled.collect();
         let mut state = self.state.lock();
         let mut refused = vec![];
-        for message in actions {
-            let name: String = message.name.chars().take(255).collect();
-            if let Err(status) = state.publish(&self.registry, session, message) {
+        for (name, schema) in compiled {
+            let served = schema.and_then(|it| state.publish(&self.registry, session, it));
+            if let Err(status) = served {
                 refused.push(pb::RefusedAction { name, status: Some(status.into()) });
             }
         }
@@ -257,10 +268,8 @@ impl State {
         &mut self,
         registry: &Registry,
         session: &Session,
-        message: pb::ActionSchema,
+        schema: ActionSchema,
     ) -> Result<(), Status> {
-        let schema = ActionSchema::try_from(message)
-            .map_err(|error| Status::of(Reason::InvalidRequest, error.to_string()))?;
         let name = schema.name().clone();
         if name.is_reserved() {
             return Err(Status::of(Reason::InvalidRequest, format!("{name:?} is a reserved name")));
@@ -273,6 +282,14 @@ impl State {
             return Err(Status::of(
                 Reason::SessionLimit,
                 format!("a session publishes at most {MAX_PUBLISHED} actions"),
+            ));
+        }
+        let others = attached.actions.values().filter(|it| *it.name() != name);
+        let text = others.map(ActionSchema::text_bytes).sum::<usize>() + schema.text_bytes();
+        if text > MAX_PUBLISHED_TEXT {
+            return Err(Status::of(
+                Reason::SessionLimit,
+                format!("a session publishes schemas of at most {MAX_PUBLISHED_TEXT} bytes in all"),
             ));
         }
         // Reached by the session's id even where the name is taken.

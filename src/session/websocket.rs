@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::{SinkExt as _, StreamExt as _};
-use prost::Message as _;
+use prost::{Message as _, Name as _};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
@@ -19,7 +19,7 @@ use tokio_tungstenite::{
 
 use super::{accept, core::limits::BROKEN_AFTER, directory::Directory};
 use crate::wire::pb::Frame;
-use crate::wire::{Reason, Status};
+use crate::wire::{Reason, Status, weight};
 
 /// How many frames wait between a session and its socket, see the gRPC service.
 const WAITING_FRAMES: usize = 4;
@@ -54,6 +54,9 @@ where
 fn read(message: Result<Message, tungstenite::Error>) -> Option<Result<Frame, Status>> {
     let invalid = |what: String| Some(Err(Status::of(Reason::InvalidFrame, what)));
     match message {
+        Ok(Message::Binary(data)) if let Err(error) = weight::check(&data, &Frame::full_name()) => {
+            invalid(error.to_string())
+        }
         Ok(Message::Binary(data)) => match Frame::decode(data) {
             Ok(frame) => Some(Ok(frame)),
             Err(error) => invalid(format!("a message is no frame: {error}")),

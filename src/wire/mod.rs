@@ -8,10 +8,12 @@ pub mod pb;
 
 pub mod base64;
 pub mod chunk;
+pub mod codec;
 pub mod headers;
 pub mod name;
 pub mod peer;
 pub mod status;
+pub mod weight;
 
 pub use chunk::{Chunk, NodeFragment, NodeRef};
 pub use headers::Headers;
