@@ -56,6 +56,10 @@ fn a_conversation_is_imported_listed_shown_and_exported() {
     let (error, code) = run(&["conversation", "show", "z", "--store", "store.db"], folder.path());
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("no conversation"), "{error}");
+    let (error, code) = run(&["conversation", "list", "--store", "typo.db"], folder.path());
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("there is no \"typo.db\""), "{error}");
+    assert!(!folder.path().join("typo.db").exists(), "nothing is made");
     let (error, code) = run(&["conversation", "list"], folder.path());
     assert_eq!(code, Some(2), "{error}");
     let (error, code) = run(&["conversation", "list", "--store", "redis://x"], folder.path());

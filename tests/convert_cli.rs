@@ -137,6 +137,9 @@ fn what_cannot_be_converted_is_refused() {
     check(&["--to", "portable", "in.jsonl"], "give one");
     check(&["--to", "claude", "bad.jsonl"], "bad.jsonl: not JSON");
     check(&["--to", "portable", "--conversation", "c", "--store", "s.db"], "for a provider");
+    check(&["--to", "claude", "--conversation", "c", "--store", "s.db"], "there is no \"s.db\"");
+    let made = run(folder.path(), &["conversation", "import", "d", "in.jsonl", "--store", "s.db"]);
+    assert_eq!(made.code, Some(0), "{}", made.error);
     check(&["--to", "claude", "--conversation", "c", "--store", "s.db"], "no conversation \"c\"");
     check(&["--to", "claude", "--conversation", "c"], "--store PLACE");
 }

@@ -99,7 +99,10 @@ enum Command {
 
 impl ConversationArgs {
     pub(super) async fn run(self) -> Result<Outcome, Failure> {
-        let mut client = self.place.client().await?;
+        let mut client = match self.command {
+            Command::Import { .. } => self.place.any().await?,
+            _ => self.place.existing().await?,
+        };
         match self.command {
             Command::List { prefix } => list(client, prefix).await?,
             Command::Show { name, html } => show(client, name, html).await?,

@@ -121,7 +121,7 @@ async fn kept(place: &Place, conversation: String, to: Dialect) -> Result<Conver
         to: to.backend() as i32,
         ..Default::default()
     };
-    let converted = place.client().await?.convert_interactions(request).await?.into_inner();
+    let converted = place.existing().await?.convert_interactions(request).await?.into_inner();
     let pb::ConvertInteractionsResponse { messages, system, dropped, added } = converted;
     let notes = |notes: Vec<pb::ConversionNote>| {
         let note =

@@ -128,6 +128,9 @@ pub enum Failure {
     /// It was not said where conversations are kept.
     #[error("where are the conversations? Give --store PLACE or --server URL")]
     NoPlace,
+    /// There is no file of that name.
+    #[error("--store: there is no {0:?}; `serve --store` and `conversation import` make one")]
+    NoStore(String),
     /// Nobody is there to be asked.
     #[error("nothing was deleted: give --yes, there is no terminal to ask on")]
     NotAsked,
@@ -224,6 +227,7 @@ impl Failure {
             | Self::NoProvider
             | Self::Lines { .. }
             | Self::NotAsked
+            | Self::NoStore(_)
             | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,

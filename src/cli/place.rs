@@ -1,5 +1,7 @@
 //! Where conversations are: a server's store, or one that is opened here.
 
+use std::path::Path;
+
 use clap::Args;
 use tonic::transport::Channel;
 
@@ -26,8 +28,25 @@ pub(super) struct Place {
     store: Option<String>,
 }
 
+/// Whether a store's file must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Before,
+    Perhaps,
+}
+
 impl Place {
-    pub(super) async fn client(&self) -> Result<Client, Failure> {
+    /// The place of a conversation that is there: no store is made.
+    pub(super) async fn existing(&self) -> Result<Client, Failure> {
+        self.client(Made::Before).await
+    }
+
+    /// The place where a conversation may begin.
+    pub(super) async fn any(&self) -> Result<Client, Failure> {
+        self.client(Made::Perhaps).await
+    }
+
+    async fn client(&self, made: Made) -> Result<Client, Failure> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let store = match (&self.server, &self.store) {
             (Some(url), _) => return Ok(client::interactions(connect(url).await?)),
@@ -37,7 +56,11 @@ impl Place {
                 None => variable("A11_STORE"),
             },
         };
-        let store = store::open(&store.ok_or(Failure::NoPlace)?).await?;
+        let store = store.ok_or(Failure::NoPlace)?;
+        if made == Made::Before && !store.contains("://") && !Path::new(&store).exists() {
+            return Err(Failure::NoStore(store));
+        }
+        let store = store::open(&store).await?;
         Ok(client::interactions(in_process(registry(None, &[], &tell)?.0, Some(store)).await?))
     }
 }

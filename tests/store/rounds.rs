@@ -74,6 +74,9 @@ pub async fn a_finished_round_stays_as_it_is(store: Arc<dyn Store>) {
     let results = record(&turn("r", "t"));
     store.finish_round(&held(owner), results.clone(), "sum".into()).await.expect("finished");
     assert_eq!(ids(&store, "c").await, ["t", "r"]);
+    // By a holder who did not hear that it was.
+    store.finish_round(&held(owner), results.clone(), "sum".into()).await.expect("finished");
+    assert_eq!(ids(&store, "c").await, ["t", "r"]);
     for asking in [owner, Uuid::new_v4()] {
         assert_eq!(open(&store, asking, LONG).await, Opened::Finished("sum".into()));
     }

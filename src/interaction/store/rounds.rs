@@ -57,7 +57,8 @@ pub trait Rounds: Send + Sync + 'static {
     ) -> Result<(), StoreError>;
 
     /// Appends the turn of results and finishes the round, both or neither. The
-    /// records of its calls are let go of: `summary` stands for them.
+    /// records of its calls are let go of: `summary` stands for them. Again with
+    /// the same summary: it is finished already.
     ///
     /// # Errors
     /// [`StoreError::LeaseLost`], and those of appending.

@@ -55,6 +55,30 @@ pub(super) fn decide(row: RoundRow, owner: Uuid, now_millis: i64) -> Decision {
     Decision::Wait(Duration::from_millis(u64::try_from(left).unwrap_or_default()))
 }
 
+/// Whether a round is to be finished, or was already by the same holder.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where it was finished otherwise.
+pub(super) fn finish(
+    key: &RoundKey,
+    there: Option<Vec<u8>>,
+    summary: &[u8],
+) -> Result<Finish, StoreError> {
+    match there {
+        None => Ok(Finish::Now),
+        Some(there) if there == summary => Ok(Finish::Already),
+        Some(_) => Err(lost(key)),
+    }
+}
+
+/// What is to be done to finish a round.
+pub(super) enum Finish {
+    /// It is to be finished.
+    Now,
+    /// Nothing.
+    Already,
+}
+
 /// When a lease that begins now is over.
 pub(super) fn lease_end(now_millis: i64, lease: Duration) -> i64 {
     now_millis.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))

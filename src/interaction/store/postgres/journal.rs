@@ -10,7 +10,7 @@ use super::{
         error::StoreError,
         record::Record,
         rounds::{HeldRound, Opened, RecordedCall},
-        rules::{Decision, RoundRow, decide, lease_end, lost},
+        rules::{Decision, Finish, RoundRow, decide, finish as finishing, lease_end, lost},
     },
     pool::{Tx, column},
     statements::{append, key},
@@ -140,13 +140,9 @@ pub(super) async fn finish(
                WHERE name = $1 AND turn = $2 AND owner = $3";
     let (name, turn) = (key.conversation.as_str(), key.turn.as_str());
     let found = tx.one(sql, &[&name, &turn, &owner.to_string()]).await?;
-    let found: Option<Vec<u8>> = column(&found.ok_or_else(|| lost(key))?, 0)?;
-    match found {
-        None => {}
-        // Done already, on a connection that broke before it could say so.
-        Some(there) if there == summary => return Ok(()),
-        Some(_) => return Err(lost(key)),
-    }
+    let there = column(&found.ok_or_else(|| lost(key))?, 0)?;
+    // Already where a connection broke before it could say so.
+    let Finish::Now = finishing(key, there, summary)? else { return Ok(()) };
     append(tx, name, results).await?;
     let sql = "UPDATE a11_round SET summary = $4 FROM a11_conversation \
                WHERE a11_conversation.key = a11_round.conversation \

@@ -11,7 +11,9 @@ use super::{
         error::StoreError,
         record::Record,
         rounds::{HeldRound, Opened, RecordedCall},
-        rules::{Decision, RoundRow, decide, lease_end, lost, now_millis},
+        rules::{
+            Decision, Finish, RoundRow, decide, finish as finishing, lease_end, lost, now_millis,
+        },
     },
     statements::{append, execute, failed, key, one},
 };
@@ -122,6 +124,16 @@ pub(super) fn finish(
     results: &Record,
     summary: &[u8],
 ) -> Result<(), StoreError> {
+    let HeldRound { key, owner } = round;
+    let there = one(
+        connection,
+        "SELECT summary FROM round JOIN conversation ON conversation.key = round.conversation \
+         WHERE name = ?1 AND turn = ?2 AND owner = ?3",
+        &[&key.conversation.as_str(), &key.turn.as_str(), &owner.to_string()],
+        |row| row.get(0),
+    )?;
+    let there = there.ok_or_else(|| lost(key))?;
+    let Finish::Now = finishing(key, there, summary)? else { return Ok(()) };
     let key = held(connection, round)?;
     append(connection, round.key.conversation.as_str(), results)?;
     execute(connection, "UPDATE round SET summary = ?2 WHERE key = ?1", &[&key, &summary])?;
