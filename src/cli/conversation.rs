@@ -113,7 +113,9 @@ impl Place {
             },
         };
         let store = store::open(&store.ok_or(Failure::NoPlace)?).await?;
-        Ok(client::interactions(in_process(registry(None, &[], &tell)?.0, Some(store)).await?))
+        Ok(client::interactions(
+            in_process(registry(None, &[], &tell)?.registry, Some(store)).await?,
+        ))
     }
 }
 

@@ -129,7 +129,9 @@ mod tests {
         };
         let odd =
             ["", "/mcp", "//x/mcp", "a@b/mcp", "a:b@c", "a\\@b", "a b", "a#b", "a:99999", "a\tb"];
-        odd.map(|endpoint| check(mcp(endpoint)));
+        for endpoint in odd {
+            check(mcp(endpoint));
+        }
         check(Peer { identity: "x".into(), ..mcp("host") });
         check(Peer { scheme: "ws".into(), ..mcp("host") });
         check(Peer { protocol: "a11".into(), ..mcp("host") });
