@@ -64,3 +64,8 @@ pub mod cli;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the MCP page, kept true.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/mcp.md")]
+struct McpPage;

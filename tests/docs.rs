@@ -1,10 +1,12 @@
-//! The documentation against the code: its config examples load, and its table
-//! of errors has every reason with its code.
+//! The documentation against the code: its config examples load, what hosts are
+//! to be told of an MCP server is what such files are, and the table of errors has
+//! every reason with its code.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use a11_grpc::action::Registry;
 use a11_grpc::config::{Config, register};
+use a11_grpc::mcp::{McpSource, Reach, server_list};
 use a11_grpc::wire::{Reason, Status, status::code_name};
 
 fn root() -> &'static Path {
@@ -29,6 +31,21 @@ struct Block {
     line: usize,
     text: String,
     expected: Expected,
+}
+
+/// The blocks of a language, with the line on which each begins.
+fn blocks_in(document: &str, language: &str) -> Vec<(usize, String)> {
+    let mut blocks = vec![];
+    let mut lines = (1..).zip(document.lines());
+    while let Some((line, text)) = lines.next() {
+        let Some(info) = text.strip_prefix("```") else { continue };
+        let body: Vec<&str> =
+            lines.by_ref().map(|(_, text)| text).take_while(|text| *text != "```").collect();
+        if info == language {
+            blocks.push((line, body.join("\n")));
+        }
+    }
+    blocks
 }
 
 /// The blocks that begin with ` ```toml `; those with ` ```toml error ` show a
@@ -73,6 +90,44 @@ fn every_config_in_the_documentation_loads_or_is_refused_as_it_says() {
     check("README.md", Expected::Loads);
     check("docs/config.md", Expected::Loads);
     check("docs/config.md", Expected::IsRefused);
+}
+
+/// Whether a host that is told of these servers starts the program, or connects
+/// to it, as it is to be.
+fn are_this_program(servers: &[McpSource]) -> bool {
+    servers.iter().all(|server| match &server.reach {
+        Reach::Command { command, args, .. } => {
+            command == "a11-grpc" && args[..3] == ["serve", "--mcp-stdio", "--config"]
+        }
+        Reach::Url { url, .. } => url == "http://127.0.0.1:8013/mcp",
+    })
+}
+
+#[test]
+fn what_hosts_are_to_be_told_is_what_such_files_are() {
+    let page = read("docs/mcp.md");
+    let mut hosts = 0;
+    for (line, text) in blocks_in(&page, "json") {
+        let file: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}"));
+        // Zed has its own word for what is the same otherwise.
+        let text = text.replace("\"context_servers\"", "\"mcpServers\"");
+        let list = server_list::read(&text).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(list.refused.is_empty(), "{line}: {:?}", list.refused);
+        let entries = file.as_object().and_then(|file| file.values().next());
+        let entries = entries.and_then(|entries| entries.as_object()).map(|entries| entries.len());
+        assert_eq!(Some(list.servers.len()), entries, "{line}");
+        assert!(are_this_program(&list.servers), "{line}: {:?}", list.servers);
+        hosts += 1;
+    }
+    for (line, text) in blocks_in(&page, "toml") {
+        let config = Config::parse(&text, Path::new("config.toml"), root());
+        let config = config.unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(config.refused.is_empty(), "{line}: {:?}", config.refused);
+        assert!(are_this_program(&config.mcp_servers), "{line}: {:?}", config.mcp_servers);
+        hosts += 1;
+    }
+    assert_eq!(hosts, 8, "a host's file was added or is gone");
 }
 
 /// The targets of a document's links that are relative: no scheme, no anchor.

@@ -224,6 +224,26 @@ async fn a_session_without_a_message_ends_and_is_unknown_then() {
     assert_eq!(service.sessions().await, 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_not_initialized_in_time_is_not_kept() {
+    let initialization = Duration::from_secs(30);
+    let http = HttpOptions { session_initialization: initialization, ..HttpOptions::default() };
+    let service = service(&http);
+    let response = service.handle(post(&initialize(), &[])).await;
+    let id = response.headers()["mcp-session-id"].to_str().expect("text").to_owned();
+    message(response).await;
+    assert_eq!(service.sessions().await, 1);
+    tokio::time::advance(initialization + Duration::from_secs(1)).await;
+    // The session's task has to be given its turn to end.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(service.sessions().await, 0);
+    let late = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let response = service.handle(post(&late, &[("mcp-session-id", &id)])).await;
+    assert_eq!(response.status(), StatusCode::NOT_FOUND);
+}
+
 #[tokio::test]
 async fn a_newest_client_that_leaves_cancels_its_call_and_leaves_nothing() {
     struct Tell(Arc<Notify>);

@@ -92,6 +92,24 @@ async fn every_command_has_the_tools_of_the_configs_servers() {
 }
 
 #[tokio::test]
+async fn a_strict_server_does_not_start_with_a_part_that_is_broken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (far, near) = configs(folder.path());
+    let list = folder.path().join("list.json");
+    std::fs::write(&list, r#"{"mcpServers": {"bad": {}}}"#).expect("written");
+    let list = list.to_str().expect("UTF-8");
+    let check = async |flags: &[&str], expected: &str| {
+        let start = ["serve", "--listen", "127.0.0.1:0", "--strict"];
+        let ran = run(&[&start[..], flags].concat()).await;
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("listening"), "{}", ran.stderr);
+    };
+    check(&["--config", &near], "left out MCP server \"bad\"").await;
+    check(&["--config", &far, "--mcp-servers", list], "--strict: 1 of").await;
+}
+
+#[tokio::test]
 async fn a_server_on_the_command_line_is_an_address_or_a_command_line() {
     use tokio::io::{AsyncBufReadExt as _, BufReader};
     let folder = tempfile::tempdir().expect("a folder");

@@ -15,10 +15,23 @@ use a11_grpc::mcp::{
     McpOptions, McpSource, Reach, Taking, declaration::Describe, taking::Standing,
 };
 use a11_grpc::wire::Code;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
 use mcp::TestServer;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool},
+    service::RequestContext,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    },
+};
 use serde_json::{Value, json};
 use taking::{call, open, outputs, soon};
-use tokio::sync::Notify;
+use tokio::{net::TcpListener, sync::Notify};
 
 fn at(url: &str) -> McpSource {
     let reach = Reach::Url { url: url.to_owned(), headers: vec![] };
@@ -155,4 +168,52 @@ async fn a_launched_server_that_is_away_is_tried_again_and_its_calls_are_unavail
     open(&taking).await;
     let shouted = outputs(&registry, "shout", json!({})).await;
     assert!(shouted.to_string().contains("loud"), "{shouted}");
+}
+
+/// A server whose list of tools has no end.
+#[derive(Clone)]
+struct Endless;
+
+impl ServerHandler for Endless {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor).unwrap_or_default();
+        let schema = json!({"type": "object"}).as_object().cloned().unwrap_or_default();
+        let name = format!("tool_{}", cursor.len());
+        let mut page = ListToolsResult::with_all_items(vec![Tool::new(name, "x", schema)]);
+        page.next_cursor = Some(cursor + "+");
+        Ok(page)
+    }
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_not_read_for_ever() {
+    mcp::rustls_provider();
+    let sessions = Arc::new(LocalSessionManager::default());
+    let config = StreamableHttpServerConfig::default();
+    let service = StreamableHttpService::new(|| Ok(Endless), sessions, config);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = TowerToHyperService::new(service.clone());
+            tokio::spawn(async move {
+                let connections = auto::Builder::new(TokioExecutor::new());
+                let _ = connections.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    let taking = Taking::begin(at(&url), Arc::new(Registry::new()));
+    let mut standing = taking.standing();
+    let settled = standing.wait_for(|standing| *standing != Standing::Opening);
+    let settled = soon(settled).await.expect("settled").clone();
+    let Standing::Away(fault) = settled else { panic!("{settled:?}") };
+    assert!(fault.starts_with("its list is longer than"), "{fault}");
 }

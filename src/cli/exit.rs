@@ -143,6 +143,9 @@ pub enum Failure {
     /// A pattern that is none.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// Something is broken where nothing may be.
+    #[error("--strict: {0} of the actions and MCP servers cannot be used")]
+    LeftOut(usize),
     /// A list of MCP servers that cannot be used.
     #[error("{path}: {source}")]
     McpServers {
@@ -222,6 +225,7 @@ impl Failure {
             | Self::LogFilter(_)
             | Self::Pattern(_)
             | Self::McpServers { .. }
+            | Self::LeftOut(_)
             | Self::Config(_)
             | Self::NoPlace
             | Self::NoProvider

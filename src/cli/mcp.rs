@@ -118,23 +118,28 @@ impl McpArgs {
         }
     }
 
-    /// The servers whose tools are taken in. One that is broken is left out, and
-    /// `say` is told of it.
+    /// The servers whose tools are taken in, and how many were left out because
+    /// they are broken; `say` is told of each.
     ///
     /// # Errors
     /// Where the file cannot be read or is no list of servers.
-    pub(super) async fn servers(&self, say: &dyn Fn(&str)) -> Result<Vec<McpSource>, Failure> {
+    pub(super) async fn servers(
+        &self,
+        say: &dyn Fn(&str),
+    ) -> Result<(Vec<McpSource>, usize), Failure> {
         let mut servers = self.mcp_server.clone();
+        let mut left_out = 0;
         if let Some(path) = &self.mcp_servers {
             let list = Source::File(path.clone()).read().await?;
             let list = server_list::read(&String::from_utf8_lossy(&list))
                 .map_err(|source| Failure::McpServers { path: path.clone(), source })?;
+            left_out = list.refused.len();
             for refused in list.refused {
                 say(&format!("warning: left out {refused}"));
             }
             servers.extend(list.servers);
         }
-        Ok(servers)
+        Ok((servers, left_out))
     }
 
     /// The listener for HTTP, where that is asked for.

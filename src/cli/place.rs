@@ -61,6 +61,8 @@ impl Place {
             return Err(Failure::NoStore(store));
         }
         let store = store::open(&store).await?;
-        Ok(client::interactions(in_process(registry(None, &[], &tell)?.0, Some(store)).await?))
+        Ok(client::interactions(
+            in_process(registry(None, &[], &tell)?.registry, Some(store)).await?,
+        ))
     }
 }

@@ -12,7 +12,7 @@ use super::{
     input::Source,
     logging::{LogFormat, say},
     mcp::{McpArgs, take_in},
-    target::registry,
+    target::{Loaded, registry},
 };
 use crate::action::Registry;
 use crate::interaction::store;
@@ -55,6 +55,11 @@ pub(super) struct Serve {
     /// Serve the actions of this TOML file beside the built-in ones
     #[arg(long, value_name = "FILE", env = "A11_CONFIG")]
     config: Option<PathBuf>,
+
+    /// Refuse to start where an action or an MCP server would be left out because
+    /// it is broken
+    #[arg(long)]
+    strict: bool,
 
     /// Keep conversations, and a record of the calls run for them, in this SQLite
     /// file, made at first use, or in a PostgreSQL database:
@@ -113,8 +118,13 @@ impl Serve {
         format: LogFormat,
     ) -> Result<Outcome, Failure> {
         let said = |text: &str| say(format, text);
-        let (registry, mut servers) = registry(self.config.as_deref(), self.mcp.peers(), &said)?;
-        servers.extend(self.mcp.servers(&said).await?);
+        let Loaded { registry, mut servers, left_out } =
+            registry(self.config.as_deref(), self.mcp.peers(), &said)?;
+        let (listed, broken) = self.mcp.servers(&said).await?;
+        servers.extend(listed);
+        if self.strict && left_out + broken > 0 {
+            return Err(Failure::LeftOut(left_out + broken));
+        }
         let server = self.grpc(registry.clone(), format).await?;
         let _taken_in = take_in(servers, &registry);
         log_actions(&registry);

@@ -55,7 +55,8 @@ impl Target {
             Some(url) => connect(&url).await?,
             None => {
                 let config = self.config.clone().or_else(|| variable("A11_CONFIG").map(Into::into));
-                let (registry, servers) = registry(config.as_deref(), &[], &tell)?;
+                let Loaded { registry, servers, left_out: _ } =
+                    registry(config.as_deref(), &[], &tell)?;
                 let taken_in = take_in(servers, &registry);
                 settled(&taken_in).await;
                 let channel = in_process(registry, None).await?;
@@ -71,6 +72,16 @@ impl Target {
     }
 }
 
+/// What a configuration comes to.
+pub(super) struct Loaded {
+    /// The actions.
+    pub(super) registry: Arc<Registry>,
+    /// The MCP servers to take in.
+    pub(super) servers: Vec<McpSource>,
+    /// How many actions and servers were left out.
+    pub(super) left_out: usize,
+}
+
 /// The built-in actions, and those of a configuration, with the MCP servers that
 /// it wants taken in; `peers` may be dialled beside its own. What is broken is left out, and `say` is told of it.
 ///
@@ -80,7 +91,7 @@ pub(super) fn registry(
     config: Option<&Path>,
     peers: &[PermittedPeer],
     say: &dyn Fn(&str),
-) -> Result<(Arc<Registry>, Vec<McpSource>), Failure> {
+) -> Result<Loaded, Failure> {
     let mut config = match config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
@@ -88,8 +99,9 @@ pub(super) fn registry(
     config.mcp_peers.extend_from_slice(peers);
     let servers = mem::take(&mut config.mcp_servers);
     let registry = Registry::new();
-    for refused in config::register(&registry, config) {
+    let refused = config::register(&registry, config);
+    for refused in &refused {
         say(&format!("warning: left out {refused}"));
     }
-    Ok((Arc::new(registry), servers))
+    Ok(Loaded { registry: Arc::new(registry), servers, left_out: refused.len() })
 }

@@ -52,7 +52,8 @@ pub struct HttpOptions {
     /// How long a session without a message is kept, for protocol versions that
     /// have sessions. Never shorter than a call may take.
     pub session_idle: Duration,
-    /// How long a session may take to be initialized.
+    /// How long after it was opened a session is kept that its client says no more
+    /// to.
     pub session_initialization: Duration,
     /// How many sessions there are at most; past it new ones are answered 503.
     pub max_sessions: usize,
@@ -97,7 +98,8 @@ impl McpServer {
         let mut sessions = SessionConfig::default();
         sessions.keep_alive = Some(options.session_idle.max(longest_call));
         sessions.init_timeout = Some(options.session_initialization);
-        let sessions = Arc::new(Sessions::new(sessions, options.max_sessions));
+        let sessions =
+            Sessions::new(sessions, options.max_sessions, options.session_initialization);
         let loopback = ["localhost", "127.0.0.1", "[::1]"];
         let hosts = loopback.into_iter().map(str::to_owned);
         let origins = ["http", "https"]

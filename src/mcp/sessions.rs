@@ -1,7 +1,15 @@
 //! The sessions of HTTP clients that speak a protocol version with sessions:
-//! the SDK's own, with a bound on how many there are.
+//! the SDK's own, with a bound on how many there are, and on how long one stays
+//! that its client opens and never uses.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures::Stream;
+use parking_lot::Mutex;
 use rmcp::{
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
     transport::{
@@ -13,6 +21,7 @@ use rmcp::{
     },
 };
 use thiserror::Error;
+use tokio::task::AbortHandle;
 
 /// Why a session could not be used.
 #[derive(Debug, Error)]
@@ -29,13 +38,43 @@ pub(super) enum SessionsError {
 pub(super) struct Sessions {
     local: LocalSessionManager,
     most: usize,
+    /// How long after its opening a session has to hear of its client again.
+    initialization: Duration,
+    /// What ends those that have not yet.
+    unused: Mutex<HashMap<SessionId, AbortHandle>>,
+    own: Weak<Sessions>,
 }
 
 impl Sessions {
-    pub(super) fn new(config: SessionConfig, most: usize) -> Self {
-        let mut local = LocalSessionManager::default();
-        local.session_config = config;
-        Self { local, most }
+    pub(super) fn new(config: SessionConfig, most: usize, initialization: Duration) -> Arc<Self> {
+        Arc::new_cyclic(|own| {
+            let mut local = LocalSessionManager::default();
+            local.session_config = config;
+            Self { local, most, initialization, unused: Mutex::default(), own: own.clone() }
+        })
+    }
+
+    /// Ends a session unless its client says more in time: the SDK itself waits for
+    /// the first message alone.
+    fn await_use(&self, id: &SessionId) {
+        let (sessions, opened) = (self.own.clone(), id.clone());
+        let end = tokio::time::sleep(self.initialization);
+        let mut unused = self.unused.lock();
+        let ending = tokio::spawn(async move {
+            end.await;
+            if let Some(sessions) = sessions.upgrade() {
+                sessions.unused.lock().remove(&opened);
+                // One that is over by now needs no end.
+                let _ = sessions.local.close_session(&opened).await;
+            }
+        });
+        unused.insert(id.clone(), ending.abort_handle());
+    }
+
+    fn used(&self, id: &SessionId) {
+        if let Some(ending) = self.unused.lock().remove(id) {
+            ending.abort();
+        }
     }
 
     /// How many there are.
@@ -65,7 +104,9 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionsError> {
-        Ok(self.local.initialize_session(id, message).await?)
+        let answer = self.local.initialize_session(id, message).await?;
+        self.await_use(id);
+        Ok(answer)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, SessionsError> {
@@ -73,6 +114,7 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionsError> {
+        self.used(id);
         Ok(self.local.close_session(id).await?)
     }
 
@@ -81,6 +123,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionsError> {
+        self.used(id);
         Ok(self.local.create_stream(id, message).await?)
     }
 
@@ -89,6 +132,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), SessionsError> {
+        self.used(id);
         Ok(self.local.accept_message(id, message).await?)
     }
 

@@ -7,8 +7,8 @@ use rmcp::{
     ClientHandler, RoleClient,
     handler::client::progress::ProgressDispatcher,
     model::{
-        ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion,
-        SubscriptionFilter, Tool,
+        ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
+        ProtocolVersion, SubscriptionFilter, Tool,
     },
     service::{ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RunningService},
     transport::{
@@ -40,8 +40,11 @@ const SUBSCRIBING: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const STEADY: Duration = Duration::from_secs(60);
-/// The most tools that are taken in from one server.
+/// The most tools that are taken in from one server, on as many pages, and the
+/// most bytes that they have together.
 const MAX_TOOLS: usize = 10_000;
+const MAX_PAGES: usize = 200;
+const MAX_LIST_BYTES: usize = 32 << 20;
 
 /// How a server stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +98,10 @@ enum Fault {
     Open(String),
     #[error("it does not list its tools: {0}")]
     List(#[from] rmcp::ServiceError),
-    #[error("it takes longer than {} s to open", OPENING.as_secs())]
+    #[error("it takes longer than {} s to list its tools", OPENING.as_secs())]
     Slow,
+    #[error("its list is longer than {MAX_PAGES} pages, or {MAX_LIST_BYTES} bytes")]
+    Endless,
     #[error("it ended")]
     Ended,
 }
@@ -172,7 +177,7 @@ impl Intake {
             // Before the list, so that no change after it is missed. Servers
             // without subscriptions tell of changes unasked.
             let subscription = timeout(SUBSCRIBING, running.listen(filter)).await;
-            let tools = running.list_all_tools().await?;
+            let tools = tools_of(&running).await?;
             Ok::<_, Fault>((running, subscription.ok().and_then(Result::ok), tools))
         });
         let (running, mut subscription, tools) = match opened.await {
@@ -195,11 +200,12 @@ impl Intake {
                 changed = changes.changed() => if changed.is_err() { return Fault::Ended },
                 () = ended(&running) => return Fault::Ended,
             }
-            match running.list_all_tools().await {
+            let listed = timeout(OPENING, tools_of(&running)).await;
+            match listed.unwrap_or(Err(Fault::Slow)) {
                 Ok(tools) => self.follow(tools),
-                Err(error) => {
+                Err(fault) => {
                     closed.cancel();
-                    return error.into();
+                    return fault;
                 }
             }
         }
@@ -235,7 +241,7 @@ impl Intake {
     /// removed, changed ones replaced.
     fn follow(&mut self, tools: Vec<Tool>) {
         let mut wanted = BTreeMap::new();
-        for tool in tools.into_iter().take(MAX_TOOLS) {
+        for tool in tools {
             match TakenTool::new(&tool, &self.source.prefix) {
                 Ok(taken) => {
                     wanted.insert(taken.schema().name().to_string(), (tool, taken));
@@ -272,6 +278,30 @@ impl Intake {
         }
         self.tell.send_replace(Standing::Open(self.taken.len()));
     }
+}
+
+/// All tools of a server, up to [`MAX_TOOLS`].
+async fn tools_of(running: &RunningService<RoleClient, Ears>) -> Result<Vec<Tool>, Fault> {
+    let mut tools = vec![];
+    let mut bytes = 0;
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let page = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = running.list_tools(Some(page)).await?;
+        for tool in page.tools {
+            bytes += serde_json::to_vec(&tool).map_or(0, |json| json.len());
+            tools.push(tool);
+        }
+        if bytes > MAX_LIST_BYTES {
+            return Err(Fault::Endless);
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() || tools.len() >= MAX_TOOLS {
+            tools.truncate(MAX_TOOLS);
+            return Ok(tools);
+        }
+    }
+    Err(Fault::Endless)
 }
 
 /// Waits until a server has ended.
