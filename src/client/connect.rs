@@ -5,6 +5,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
+use super::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+
 /// How long connecting may take, name resolution and TLS included.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -71,7 +73,8 @@ pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .http2_adaptive_window(true);
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     if address.starts_with("https:") {
         endpoint = endpoint
             .tls_config(ClientTlsConfig::new().with_webpki_roots())

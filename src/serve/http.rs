@@ -18,6 +18,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use super::{connection::Connection, limits::Limits};
+use crate::client::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 /// How often a quiet connection is asked whether it still stands, and how long
 /// the answer may take.
@@ -53,7 +54,8 @@ impl Http {
             .max_header_list_size(MAX_HEADER_BYTES)
             .keep_alive_interval(KEEPALIVE_INTERVAL)
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-            .adaptive_window(true);
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         Self { builder, tls }
     }
 
