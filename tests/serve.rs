@@ -192,6 +192,23 @@ async fn connections_past_the_limit_wait_for_room() {
 }
 
 #[tokio::test]
+async fn a_connection_carries_as_many_calls_at_once_as_it_may() {
+    let registry = || Arc::new(Registry::new());
+    let running = start(options(registry())).await;
+    let check = async |client: ActionServiceClient<Channel>| {
+        let calls = (0..Limits::default().streams_per_connection).map(|_| {
+            let mut client = client.clone();
+            async move { client.get_action(pb::GetActionRequest::default()).await }
+        });
+        for answer in futures::future::join_all(calls).await {
+            assert_eq!(answer.unwrap_err().code(), tonic::Code::NotFound);
+        }
+    };
+    check(actions(&running.address).await).await;
+    check(client::actions(in_process(registry(), None).await.unwrap())).await;
+}
+
+#[tokio::test]
 async fn the_same_service_runs_in_process() {
     let gate = Arc::new(Notify::new());
     gate.notify_one();

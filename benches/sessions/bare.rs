@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 
-use a11_grpc::client::connect;
+use a11_grpc::client::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES, connect};
 use a11_grpc::wire::pb::{
     FragmentsFrame, Frame, OpenSessionRequest, OpenSessionResponse,
     frame::Body,
@@ -44,7 +44,8 @@ pub(crate) async fn start() -> String {
     let address = listener.local_addr().expect("bound").to_string();
     let service = PeerServiceServer::new(Bare).max_decoding_message_size(MOST);
     let server = Server::builder()
-        .http2_adaptive_window(Some(true))
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .add_service(service)
         .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
     tokio::spawn(server);

@@ -10,7 +10,7 @@ mod bare;
 mod memory;
 mod service;
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, measurement::WallTime};
 use futures::future::join_all;
@@ -31,11 +31,11 @@ fn bench<S>(
     group: &mut Group<'_>,
     runtime: &Runtime,
     id: BenchmarkId,
-    open: impl Future<Output = Vec<S>>,
+    open: impl AsyncFn() -> Vec<S>,
     round: impl AsyncFn(&mut S),
 ) {
-    let mut open = runtime.block_on(open);
     group.bench_function(id, |b| {
+        let mut open = runtime.block_on(open());
         b.iter_custom(|rounds| {
             let began = Instant::now();
             for _ in 0..rounds {
@@ -56,10 +56,10 @@ fn fragments(c: &mut Criterion, runtime: &Runtime) {
             group.throughput(Throughput::Elements(count as u64));
             let each = count / streams;
             let what = format!("{size} B over {streams}");
-            let open = join_all((0..streams).map(|_| service::Echo::open(&service)));
+            let open = async || join_all((0..streams).map(|_| service::Echo::open(&service))).await;
             let id = BenchmarkId::new("session", &what);
             bench(&mut group, runtime, id, open, async |echo| echo.round(size, each).await);
-            let open = join_all((0..streams).map(|_| bare::Echo::open(&bare)));
+            let open = async || join_all((0..streams).map(|_| bare::Echo::open(&bare))).await;
             let id = BenchmarkId::new("bare tonic", &what);
             bench(&mut group, runtime, id, open, async |echo| echo.round(size, each).await);
         }
@@ -74,12 +74,10 @@ fn calls(c: &mut Criterion, runtime: &Runtime) {
     let bare = runtime.block_on(bare::start());
     for in_flight in IN_FLIGHT {
         group.throughput(Throughput::Elements(in_flight as u64));
-        let caller = runtime.block_on(service::Caller::open(&service));
-        let open = async { vec![caller; in_flight] };
+        let open = async || vec![service::Caller::open(&service).await; in_flight];
         let id = BenchmarkId::new("session", in_flight);
         bench(&mut group, runtime, id, open, async |caller| caller.call().await);
-        let caller = runtime.block_on(bare::Caller::open(&bare));
-        let open = async { vec![caller; in_flight] };
+        let open = async || vec![bare::Caller::open(&bare).await; in_flight];
         let id = BenchmarkId::new("bare tonic", in_flight);
         bench(&mut group, runtime, id, open, async |caller| caller.call().await);
     }

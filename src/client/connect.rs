@@ -5,22 +5,14 @@ use std::time::Duration;
 use thiserror::Error;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
+use super::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+
 /// How long connecting may take, name resolution and TLS included.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a quiet connection is asked whether it still stands.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// HTTP/2 flow control: how many bytes of one stream, and of all streams of a
-/// connection, are on their way to a side before it has read them.
-///
-/// Fixed, since HTTP/2 here closes a connection on which more small frames wait
-/// than half of its window has room for, at 256 bytes each: windows that adapt
-/// begin at 64 KiB, and a hundred small messages that wait would break it.
-pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// See [`STREAM_WINDOW_BYTES`].
-pub const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
 
 /// Why there is no connection.
 #[derive(Debug, Error)]

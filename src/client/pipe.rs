@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::io::DuplexStream;
 use tonic::transport::{Channel, Endpoint};
 
-use super::connect::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+use super::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 /// How many bytes are on their way in each direction at most.
 const PIPE_BYTES: usize = 256 * 1024;

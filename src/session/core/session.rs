@@ -339,15 +339,17 @@ impl Core {
         }
     }
 
-    /// The reader of a node took pieces that cost this much.
-    pub fn consume(&mut self, call: u64, id: &str, cost: u64) {
+    /// The reader of a node took pieces that cost this much. True where there now
+    /// is a frame to send for it.
+    pub fn consume(&mut self, call: u64, id: &str, cost: u64) -> bool {
         let window = self.limits.node_window_bytes;
-        if let Some(running) = self.calls.get_mut(&call)
-            && let Ok(node) = running.incoming(id, window)
-            && node.consume(cost)
-        {
+        let is_due = self.calls.get_mut(&call).is_some_and(|running| {
+            running.incoming(id, window).is_ok_and(|node| node.consume(cost))
+        });
+        if is_due {
             self.credits.push_back((call, id.to_owned()));
         }
+        is_due
     }
 
     // The end.

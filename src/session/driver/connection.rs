@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::handle::Session;
-use crate::session::core::Connection;
+use crate::session::core::{Connection, limits::ACK_DELAY};
 use crate::wire::pb::{EndFrame, Frame, frame::Body};
 use crate::wire::{Reason, Status};
 
@@ -37,12 +37,23 @@ pub async fn run(
 ) {
     let changed = session.replace_waker();
     let (mut has_frames, mut can_read) = (true, true);
+    // Kept from turn to turn: making them anew costs more than a small frame.
+    let stopped = stop.cancelled();
+    let timer = tokio::time::sleep(IDLE);
+    tokio::pin!(stopped, timer);
+    // What is overdue waits for room in the sink, which wakes by itself. Nothing
+    // new is due earlier than this after the last time.
+    let mut not_before = tokio::time::Instant::now();
     loop {
         let due = session.look(|state| {
             let usable = state.core.is_attached(connection) && !state.core.is_closed();
             usable.then(|| state.core.next_timeout().unwrap_or_else(|| Instant::now() + IDLE))
         });
         let Some(due) = due else { break };
+        let due = tokio::time::Instant::from_std(due).max(not_before);
+        if timer.is_elapsed() || timer.deadline() > due {
+            timer.as_mut().reset(due);
+        }
         // All branches are cancel safe: a frame is taken from the core only once
         // there is a place for it.
         tokio::select! {
@@ -71,11 +82,12 @@ pub async fn run(
                 Err(_) => session.with(|state| state.core.detach(connection, Instant::now())),
             },
             () = changed.notified() => has_frames = true,
-            () = tokio::time::sleep_until(due.into()) => {
+            () = &mut timer => {
+                not_before = tokio::time::Instant::now() + ACK_DELAY;
                 session.with(|state| state.core.handle_timeout(Instant::now()));
                 has_frames = true;
             }
-            () = stop.cancelled(), if !session.is_over() => {
+            () = &mut stopped, if !session.is_over() => {
                 session.end(Status::of(Reason::ShuttingDown, "the service is shutting down"));
                 has_frames = true;
             }
@@ -104,5 +116,59 @@ impl Session {
         // Sending only makes room; nothing else follows from it.
         debug_assert!(work.is_empty());
         frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::stream;
+
+    use super::*;
+    use crate::session::core::{Core, Limits, Side};
+    use crate::session::driver::{Publications, SessionParts};
+    use crate::wire::pb::{OpenFrame, RefusedAction, WithdrawFrame};
+
+    struct Nothing;
+
+    impl Publications for Nothing {
+        fn publish(
+            &self,
+            _: &Session,
+            _: Vec<crate::wire::pb::ActionSchema>,
+        ) -> Vec<RefusedAction> {
+            vec![]
+        }
+        fn withdraw(&self, _: &Session, _: Vec<String>) {}
+        fn ended(&self, _: &Session) {}
+    }
+
+    /// The paused clock moves only while nothing runs.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_read_is_waited_for_at_rest() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let core = Core::new(Side::Acceptor, limits, limits, Duration::from_secs(60), now);
+        let publications: Arc<dyn Publications> = Arc::new(Nothing);
+        let parts = SessionParts {
+            id: "s".into(),
+            peer: String::new(),
+            registry: Arc::default(),
+            handlers: Arc::default(),
+            publications: Arc::downgrade(&publications),
+            tasks: Default::default(),
+            runs: None,
+        };
+        let session = Session::new(core, parts);
+        session.attach(Connection(1), 0, now).expect("attaches");
+        let (sink, _unread) = mpsc::channel(1);
+        let open = Frame { number: 0, ack: 0, body: Some(Body::Open(OpenFrame::default())) };
+        sink.try_send(open).expect("has room for one");
+        // To be acknowledged, for which there is no room.
+        let body = Some(Body::Withdraw(WithdrawFrame::default()));
+        let frames = stream::iter([Ok(Frame { number: 1, ack: 0, body })]).chain(stream::pending());
+        let stop = CancellationToken::new();
+        let running = run(&session, Connection(1), frames, sink, &stop);
+        assert!(tokio::time::timeout(Duration::from_secs(10), running).await.is_err());
     }
 }

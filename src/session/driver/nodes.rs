@@ -34,7 +34,12 @@ impl Session {
 
     /// Says that a reader took what cost this much.
     pub(crate) fn consume(&self, call: u64, id: &str, cost: u64) {
-        self.with(|state| state.core.consume(call, id, cost));
+        self.look(|state| {
+            // Commonly there is nothing yet to tell, and nobody to wake.
+            if state.core.consume(call, id, cost) {
+                state.changed.notify_one();
+            }
+        });
     }
 
     /// Writes pieces to a node, as there is room. What a call that is over would
