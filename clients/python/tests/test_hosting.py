@@ -230,6 +230,25 @@ async def test_leaving_a_call_cancels_its_handler(client: Client) -> None:
     assert isinstance(blocker.error, asyncio.CancelledError)
 
 
+async def test_a_handler_that_only_writes_hears_of_its_end_too(client: Client) -> None:
+    registry, ended = Registry(), asyncio.Event()
+
+    @registry.action
+    async def h_endless(blob: str) -> AsyncIterator[str]:
+        """Waits for nothing but room."""
+        try:
+            while True:
+                yield blob
+        finally:
+            ended.set()
+
+    await client.host(registry)
+    async for _ in client.stream("h_endless", blob="x" * 1000):
+        break
+    async with asyncio.timeout(10):
+        await ended.wait()
+
+
 async def test_a_deadline_ends_the_call_and_its_handler(client: Client) -> None:
     blocker, registry = Blocker(), Registry()
 

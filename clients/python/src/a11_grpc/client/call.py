@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +13,7 @@ from typing import Any, Self
 from a11_grpc._proto.action_pb2 import LogEntry, LogLevel
 from a11_grpc._proto.chunk_pb2 import NodeFragment
 from a11_grpc.schema import ActionSchema, Port
-from a11_grpc.session.core import NewCall, events
+from a11_grpc.session.core import NewCall, Room, events
 from a11_grpc.session.inbox import Inbox
 from a11_grpc.session.session import Channel, ChannelEvent, Session
 from a11_grpc.wire.chunk import Chunk, Kind
@@ -68,7 +68,7 @@ class Call:
         self._channel.deliver = self._inbox.put
         self._encoders: dict[str, Encoder] = {}
         self._outputs = {port.name: _Reading(port) for port in schema.outputs}
-        self._senders: set[asyncio.Task[None]] = set()
+        self._senders: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._pending: deque[Event] = deque()
         self.on_log: Callable[[Log], None] | None = None
@@ -114,7 +114,7 @@ class Call:
             iterator = iter(values)
             for value in iterator:
                 fragment = self._fragment(port.name, value, final=False)
-                if not self._channel.try_write(fragment):
+                if self._channel.try_write(fragment) is not Room.FREE:
                     self._spawn(self._send_rest(port.name, fragment, iterator))
                     return
             self._finish_now(port.name)
@@ -125,20 +125,22 @@ class Call:
 
     def _finish_now(self, name: str) -> None:
         end = self._encoder(name).end()
-        if not self._channel.try_write(end):
+        if self._channel.try_write(end) is Room.FULL:
             self._spawn(self._channel.write(end))
 
     async def _send_async(self, name: str, values: AsyncIterable[Any]) -> None:
         async for value in values:
             fragment = self._fragment(name, value, final=False)
-            if not self._channel.try_write(fragment):
-                await self._channel.write(fragment)
+            if not await self._channel.write(fragment):
+                return
         await self._channel.write(self._encoder(name).end())
 
     async def _send_rest(self, name: str, first: NodeFragment, rest: Iterable[Any]) -> None:
-        await self._channel.write(first)
+        if not await self._channel.write(first):
+            return
         for value in rest:
-            await self._channel.write(self._fragment(name, value, final=False))
+            if not await self._channel.write(self._fragment(name, value, final=False)):
+                return
         await self._channel.write(self._encoder(name).end())
 
     async def write(self, port: str, value: Any) -> None:
@@ -300,12 +302,12 @@ class Call:
         except UnfitError as error:
             raise StatusError.of(Reason.INVALID_INPUT, f"input {name!r}: {error}") from error
 
-    def _spawn(self, sending: Any) -> None:
+    def _spawn(self, sending: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(sending)
         self._senders.add(task)
         task.add_done_callback(self._sent)
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _sent(self, task: asyncio.Task[object]) -> None:
         self._senders.discard(task)
         if not task.cancelled():
             error = task.exception()

@@ -151,8 +151,7 @@ class Context:
         except UnfitError as error:
             raise _broken(f"output {port!r}: {error}") from error
         output.is_finished = not output.stream
-        if not self._call.channel.try_write(fragment):
-            await self._call.channel.write(fragment)
+        await self._call.channel.write(fragment)
 
     async def finish(self, port: str) -> None:
         """Ends an output.
