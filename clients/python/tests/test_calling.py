@@ -10,6 +10,10 @@ import pytest
 
 import a11_grpc
 from a11_grpc import Chunk, Client, Code, Context, Finished, Log, Output, Reason, StatusError
+from a11_grpc._proto.action_pb2 import LogEntry
+from a11_grpc.client.call import MAX_HELD_LOGS
+from a11_grpc.session.core import events
+
 
 REGISTRY = a11_grpc.Registry()
 
@@ -184,6 +188,16 @@ async def test_narration_comes_beside_the_result(hosted: Client) -> None:
     logs: list[Log] = []
     assert await hosted.with_options(on_log=logs.append).call("c_narrate", topic="x") == "x"
     assert logs == [Log("Looked up x.\n"), Log("Done.", "warn", "end")]
+
+
+async def test_narration_that_nobody_takes_loses_its_oldest_entries(hosted: Client) -> None:
+    call = await hosted.start("c_echo")
+    for number in range(MAX_HELD_LOGS + 100):
+        call._deliver(events.Logged(1, LogEntry(text=str(number)), 0))
+    await call.close("values")
+    logs = [event.text async for event in call if isinstance(event, Log)]
+    assert logs[0] == "[100 earlier log entries were dropped]\n"
+    assert logs[1:] == [str(number) for number in range(100, MAX_HELD_LOGS + 100)]
 
 
 async def test_an_input_that_fails_cancels_the_call(hosted: Client) -> None:

@@ -22,6 +22,9 @@ from a11_grpc.wire.values import Decoder, Encoder, UnfitError
 
 log = logging.getLogger("a11_grpc.client")
 
+MAX_HELD_LOGS = 1024
+"""How many log entries are held for a caller that does not take them; older ones go."""
+
 LATE = 0.5
 """How much longer than its timeout a call may take to be told so, in seconds."""
 
@@ -65,7 +68,9 @@ class Call:
         self._schema = schema
         self._inbox: Inbox[ChannelEvent | Exception] = Inbox()
         self._channel: Channel = session.start_call(new)
-        self._channel.deliver = self._inbox.put
+        self._channel.deliver = self._deliver
+        self._held_logs = 0
+        self._displaced = 0
         self._encoders: dict[str, Encoder] = {}
         self._outputs = {port.name: _Reading(port) for port in schema.outputs}
         self._senders: set[asyncio.Task[object]] = set()
@@ -218,6 +223,16 @@ class Call:
 
     # Below: what comes.
 
+    def _deliver(self, event: ChannelEvent) -> None:
+        if isinstance(event, events.Logged):
+            # Nothing but this bounds what a call narrates to a caller that does not listen.
+            self._held_logs += 1
+            if self._held_logs > MAX_HELD_LOGS:
+                self._held_logs -= 1
+                self._displaced += 1
+                self._inbox.drop_oldest(events.Logged)
+        self._inbox.put(event)
+
     def _take(self, item: ChannelEvent | Exception) -> None:
         if isinstance(item, events.Fragments):
             for fragment in item.fragments:
@@ -226,8 +241,10 @@ class Call:
             # The status of the call says more than that of a node.
             pass
         elif isinstance(item, events.Logged):
-            if item.displaced:
-                text = f"[{item.displaced} earlier log entries were dropped]\n"
+            self._held_logs -= 1
+            displaced, self._displaced = self._displaced + item.displaced, 0
+            if displaced:
+                text = f"[{displaced} earlier log entries were dropped]\n"
                 self._pending.append(Log(text, "warn"))
             self._pending.append(log_from_proto(item.entry))
         elif isinstance(item, events.Finished):
