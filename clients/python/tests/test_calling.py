@@ -14,7 +14,6 @@ from a11_grpc._proto.action_pb2 import LogEntry
 from a11_grpc.client.call import MAX_HELD_LOGS
 from a11_grpc.session.core import events
 
-
 REGISTRY = a11_grpc.Registry()
 
 

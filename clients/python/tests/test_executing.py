@@ -197,11 +197,12 @@ async def test_odd_arguments_arrive_as_they_are_or_are_refused_at_the_door(hoste
 
 async def test_leaving_the_events_cancels_the_calls(client: Client) -> None:
     registry = Registry()
-    ended = asyncio.Event()
+    began, ended = asyncio.Event(), asyncio.Event()
 
     @registry.action
     async def e_wait() -> None:
         """Waits."""
+        began.set()
         try:
             await asyncio.sleep(3600)
         finally:
@@ -209,6 +210,7 @@ async def test_leaving_the_events_cancels_the_calls(client: Client) -> None:
 
     await client.host(registry)
     async for _ in client.execute_stream(claude(("a", "e_wait", {})), allow=["e_wait"]):
+        await began.wait()
         break
     async with asyncio.timeout(10):
         await ended.wait()
