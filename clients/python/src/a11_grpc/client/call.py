@@ -6,19 +6,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from a11_grpc._proto.action_pb2 import LogEntry, LogLevel
 from a11_grpc._proto.chunk_pb2 import NodeFragment
+from a11_grpc.client.events import Event, Finished, Log, Output, log_from_proto
+from a11_grpc.client.reading import Reading
 from a11_grpc.schema import ActionSchema, Port
 from a11_grpc.session.core import NewCall, Room, events
 from a11_grpc.session.inbox import Inbox
 from a11_grpc.session.session import Channel, ChannelEvent, Session
-from a11_grpc.wire.chunk import Chunk, Kind
+from a11_grpc.wire.chunk import Kind
 from a11_grpc.wire.status import Reason, Status, StatusError
-from a11_grpc.wire.values import Decoder, Encoder, UnfitError
+from a11_grpc.wire.values import Encoder, UnfitError
 
 log = logging.getLogger("a11_grpc.client")
 
@@ -27,35 +27,6 @@ MAX_HELD_LOGS = 1024
 
 LATE = 0.5
 """How much longer than its timeout a call may take to be told so, in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A value that the action put out: one of a stream port, the one of another."""
-
-    port: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """A piece of narration. `level` is debug, info, warn or error."""
-
-    text: str
-    level: str = "info"
-    channel: str = ""
-    internal: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """How the call ended. Last, and always there."""
-
-    status: Status
-
-
-Event = Output | Log | Finished
-"""What happens in a call."""
 
 
 class Call:
@@ -72,7 +43,7 @@ class Call:
         self._held_logs = 0
         self._displaced = 0
         self._encoders: dict[str, Encoder] = {}
-        self._outputs = {port.name: _Reading(port) for port in schema.outputs}
+        self._outputs = {port.name: Reading(port) for port in schema.outputs}
         self._senders: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._pending: deque[Event] = deque()
@@ -330,50 +301,6 @@ class Call:
             error = task.exception()
             if isinstance(error, Exception) and self.status is None:
                 self._fail(error)
-
-
-class _Reading:
-    """An output as it comes."""
-
-    __slots__ = ("_decoder", "_ended", "_parts", "name", "stream")
-
-    def __init__(self, port: Port) -> None:
-        self.name = port.name
-        self.stream = port.stream
-        self._decoder = Decoder(port.media_type)
-        self._parts: list[Chunk] = []
-        self._ended = False
-
-    def add(self, fragment: NodeFragment, events: deque[Event]) -> None:
-        chunk = self._decoder.chunk(fragment.chunk)
-        if chunk is not None:
-            if self.stream:
-                events.append(Output(self.name, self._decoder.value(chunk)))
-            else:
-                self._parts.append(chunk)
-        if not fragment.continued:
-            self.close(events)
-
-    def close(self, events: deque[Event]) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        if self._parts:
-            parts, self._parts = self._parts, []
-            events.append(Output(self.name, self._decoder.joined(parts)))
-
-
-_LEVELS = {
-    LogLevel.LOG_LEVEL_DEBUG: "debug",
-    LogLevel.LOG_LEVEL_WARN: "warn",
-    LogLevel.LOG_LEVEL_ERROR: "error",
-}
-
-
-def log_from_proto(entry: LogEntry) -> Log:
-    """Reads a log entry."""
-    level = _LEVELS.get(entry.level, "info")
-    return Log(entry.text, level, entry.channel, entry.internal)
 
 
 def _takes_none(port: Port) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,8 @@ import grpc
 
 from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc.client.address import Address, reach
-from a11_grpc.client.call import Call, Log, Output
+from a11_grpc.client.call import Call
+from a11_grpc.client.events import Log, Output
 from a11_grpc.client.execute import (
     ExecuteEvent,
     Execution,
@@ -64,7 +65,7 @@ class Client:
             self._parts.schemas.ended(action, error.status)
             raise
 
-    async def stream(self, action: str, /, **arguments: Any) -> AsyncIterator[Any]:
+    async def stream(self, action: str, /, **arguments: Any) -> AsyncGenerator[Any, None]:
         """Calls an action and yields the values of its streamed output as they come.
 
         Where several outputs are streams, `with_options(port=…)` chooses. Leaving the loop early
@@ -212,7 +213,7 @@ class Client:
         store: bool = False,
         conversation: str = "",
         interaction_id: str = "",
-    ) -> AsyncIterator[ExecuteEvent]:
+    ) -> AsyncGenerator[ExecuteEvent, None]:
         """The same as `execute`, as events in the order they happen, the summary last.
 
         Leaving the loop early cancels the calls.
@@ -257,7 +258,7 @@ class Client:
 
     def read_node(
         self, id: str, offset: int = 0, *, session: str | None = None
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """The values of a node from a place on, as they are written.
 
         The node is one of this client's own session unless `session` says which. A connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -47,7 +47,7 @@ class Nodes:
         self._metadata = tuple(metadata)
         self._own = own
 
-    async def read(self, id: str, offset: int, session: str | None) -> AsyncIterator[Any]:
+    async def read(self, id: str, offset: int, session: str | None) -> AsyncGenerator[Any, None]:
         """The values from a place on, as they are written."""
         session = session or await self._own()
         decoder = Decoder(JSON)
