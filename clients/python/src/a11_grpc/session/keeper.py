@@ -143,12 +143,14 @@ class Keeper:
             # Without anything to host a new one is opened when it is needed.
             if self._closed or not self._hosted():
                 return
+            log.warning("the session was lost (%s): a new one is opened", session.core.ending)
             pause = LEAST_PAUSE
             while True:
                 async with self._opening:
                     try:
                         session, dialled = await self._open()
                         self._session = session
+                        log.warning("session %s is open, what is hosted published", session.id)
                         break
                     except StatusError as error:
                         log.debug("no session could be opened: %s", error)
