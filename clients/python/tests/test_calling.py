@@ -183,6 +183,34 @@ async def test_a_started_call_is_written_while_it_runs(hosted: Client) -> None:
     assert call.status is not None
 
 
+async def test_a_result_can_be_asked_for_again(hosted: Client) -> None:
+    call = await hosted.start("c_counted", text="a b")
+    expected = {"words": ["a", "b"], "total": 2, "note": None}
+    assert await call.result() == expected
+    assert await call.result() == expected
+    with pytest.raises(StatusError):
+        await call.write("nope", 1)
+
+
+async def test_who_waits_no_longer_cancels_the_call(hosted: Client) -> None:
+    calling = asyncio.ensure_future(hosted.call("c_echo", values=forever()))
+    while not forever_began.is_set():
+        await asyncio.sleep(0.001)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert await hosted.call("c_upper", text="a") == "A"
+
+
+forever_began = asyncio.Event()
+
+
+async def forever() -> AsyncIterator[int]:
+    yield 1
+    forever_began.set()
+    await asyncio.sleep(3600)
+
+
 async def test_narration_comes_beside_the_result(hosted: Client) -> None:
     logs: list[Log] = []
     assert await hosted.with_options(on_log=logs.append).call("c_narrate", topic="x") == "x"

@@ -44,6 +44,9 @@ class Call:
         self._displaced = 0
         self._encoders: dict[str, Encoder] = {}
         self._outputs = {port.name: Reading(port) for port in schema.outputs}
+        self._values: dict[str, Any] = {
+            port.name: [] if port.stream else None for port in schema.outputs
+        }
         self._senders: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._pending: deque[Event] = deque()
@@ -157,19 +160,19 @@ class Call:
     async def result(self) -> Any:
         """What the action put out: the value of its one output, or a dict of several.
 
+        Asked again it says the same. Cancelling the wait cancels the call.
+
         Raises:
             StatusError: The status that the call ended with.
         """
-        outputs: dict[str, Any] = {
-            port.name: [] if port.stream else None for port in self._schema.outputs
-        }
+        values = self._values
         try:
             async for event in self:
                 if isinstance(event, Output):
-                    if isinstance(outputs[event.port], list) and self._outputs[event.port].stream:
-                        outputs[event.port].append(event.value)
+                    if self._outputs[event.port].stream:
+                        values[event.port].append(event.value)
                     else:
-                        outputs[event.port] = event.value
+                        values[event.port] = event.value
                 elif isinstance(event, Log) and self.on_log is not None and not event.internal:
                     self.on_log(event)
         except asyncio.CancelledError:
@@ -177,9 +180,9 @@ class Call:
             raise
         if self.status is not None:
             self.status.raise_if_failed()
-        if len(outputs) == 1:
-            return next(iter(outputs.values()))
-        return outputs or None
+        if len(values) == 1:
+            return next(iter(values.values()))
+        return values or None
 
     async def __aenter__(self) -> Self:
         return self
