@@ -1,7 +1,9 @@
 # Everything the repository is built, tested and checked with. `make help` lists it.
 #
 # Needs Rust 1.95, Python 3.11 and Node 20; everything else is installed inside
-# this folder, at pinned versions: .venv (Python), tools/node_modules (buf).
+# this folder, at pinned versions: .venv (Python), tools/node_modules (buf),
+# tests/interop/node_modules (MCP programs of other makers),
+# clients/typescript/node_modules.
 # A step whose inputs did not change is not done again.
 
 SHELL := bash
@@ -24,32 +26,51 @@ export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 export A11_GRPCURL := $(CURDIR)/.venv/bin/grpcurl
 export A11_VENV := $(CURDIR)/.venv
 export A11_PYTHON := $(CURDIR)/.venv/bin/python
+# What tests/interop speaks MCP with, from npm.
+export A11_INTEROP_MODULES := $(CURDIR)/tests/interop/node_modules
 export A11_BUF := $(CURDIR)/tools/node_modules/.bin/buf
 
 PROTO_BASELINE := proto/baseline/a11.v1.binpb
 # From clients/python, whose settings hold for both.
 PYTHON_CODE := --config pyproject.toml . ../../examples/python
+TYPESCRIPT := clients/typescript
 
 .PHONY: help
 help: ## List the targets
-	@grep -E '^[a-z-]+:.*## ' '$(firstword $(MAKEFILE_LIST))' | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*## ' '$(firstword $(MAKEFILE_LIST))' | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
 
 .PHONY: run
 run: ## Run the program; ARGS="call echo --arg text=hi" for another command than serve
 	@cargo run --locked $(QUIET) -- $(ARGS)
 
 .PHONY: test
-test: .venv/.tests-ready tools/node_modules/.ready ## Set up what the tests need, and run all of them
+test: test-rust test-python test-typescript ## Set up what the tests need, and run all of them
+
+.PHONY: test-rust
+test-rust: .venv/.tests-ready .venv/.python-ready tools/node_modules/.ready tests/interop/node_modules/.ready $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready ## The Rust tests alone
 	@cargo test --locked $(QUIET)
-	@$(MAKE) test-python
 
 .PHONY: test-python
 test-python: .venv/.python-ready ## The tests of the Python client alone
 	@cargo build --locked $(QUIET) --bin a11-grpc
 	@cd clients/python && "$$A11_PYTHON" -m pytest
 
+.PHONY: test-typescript
+test-typescript: $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready ## The TypeScript client's tests alone, its examples and a browser's among them
+	@cargo build --locked $(QUIET)
+	@$(TYPESCRIPT)/find-chromium.sh >/dev/null || true
+	@cd $(TYPESCRIPT) && npm test --silent
+
 .PHONY: check
-check: check-rust check-proto check-python ## Formatting, Clippy, buf lint, and no breaking change to the protos
+check: check-rust check-proto check-python check-typescript ## Formatting, lints, types, generated code, and no breaking change to the protos
+
+.PHONY: check-typescript
+check-typescript: $(TYPESCRIPT)/node_modules/.ready tools/node_modules/.ready ## The TypeScript client alone: types, lint, generated code up to date
+	@cd $(TYPESCRIPT) && npm run --silent check && ./generate.sh --check
+
+.PHONY: package-typescript
+package-typescript: $(TYPESCRIPT)/node_modules/.built ## The TypeScript client as npm would publish it (clients/typescript/*.tgz)
+	@cd $(TYPESCRIPT) && npm pack --silent
 
 .PHONY: check-rust
 check-rust: ## Formatting and Clippy alone
@@ -94,7 +115,7 @@ bench: ## The benchmarks (minutes; on an otherwise idle machine)
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed in this folder
-	@rm -rf .venv tools/node_modules clients/python/.*_cache
+	@rm -rf .venv tools/node_modules tests/interop/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist examples/node_modules clients/python/.*_cache
 	@cargo clean $(QUIET)
 
 # What the above need.
@@ -129,4 +150,19 @@ tools/node_modules/.ready: tools/package.json tools/package-lock.json tools/.npm
 	@cd tools && npm ci --silent --no-audit --no-fund \
 		|| { echo 'npm ci failed in tools/ (Node 20 or newer is needed)' >&2; exit 1; }
 	@"$$A11_BUF" --version >/dev/null || { echo 'buf was installed but does not run' >&2; exit 1; }
+	@touch $@
+
+# The Inspector's metadata asks for a newer Node; its command line runs on 20.
+tests/interop/node_modules/.ready: tests/interop/package.json tests/interop/package-lock.json tests/interop/.npmrc
+	@cd tests/interop && npm ci --loglevel=error --no-audit --no-fund \
+		|| { echo 'npm ci failed in tests/interop/ (Node 20 or newer is needed)' >&2; exit 1; }
+	@touch $@
+
+$(TYPESCRIPT)/node_modules/.ready examples/node_modules/.ready: %/node_modules/.ready: %/package.json %/package-lock.json
+	@cd $* && npm ci --silent --no-audit --no-fund \
+		|| { echo 'npm ci failed in $*/ (Node 20 or newer is needed)' >&2; exit 1; }
+	@touch $@
+
+$(TYPESCRIPT)/node_modules/.built: $(TYPESCRIPT)/node_modules/.ready $(shell find $(TYPESCRIPT)/src -name '*.ts')
+	@cd $(TYPESCRIPT) && npm run --silent build
 	@touch $@

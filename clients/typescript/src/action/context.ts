@@ -1,0 +1,109 @@
+/** What a handler knows of its call, and what it may do beside returning a result. */
+
+import { flows, type Headers, type HeadersInit } from "../wire/headers.js";
+import type { LogOptions } from "./log.js";
+import type { Arguments, Call, Caller, CallOptions, StreamOptions } from "./options.js";
+
+/** What a context is made of. @internal */
+export interface ContextParts {
+  readonly id: string;
+  readonly action: string;
+  readonly headers: Headers;
+  readonly deadline: Date | undefined;
+  readonly signal: AbortSignal;
+  readonly caller: Caller;
+  readonly log: (text: string, options: LogOptions) => void;
+  readonly write: (port: string, value: unknown) => Promise<void>;
+  readonly finish: (port: string) => Promise<void>;
+}
+
+/** The context of one call that runs here. */
+export class Context implements Caller {
+  readonly #parts: ContextParts;
+
+  /** @internal */
+  constructor(parts: ContextParts) {
+    this.#parts = parts;
+  }
+
+  /** The call's id: the model's own where a model made it. */
+  get id(): string {
+    return this.#parts.id;
+  }
+
+  /** The action's name. */
+  get action(): string {
+    return this.#parts.action;
+  }
+
+  /** The call's headers: `x-a11-*`, `x-otel-*` and those that the action declares. */
+  get headers(): Headers {
+    return this.#parts.headers;
+  }
+
+  /** When the call's time is up; `undefined` where it has no limit. */
+  get deadline(): Date | undefined {
+    return this.#parts.deadline;
+  }
+
+  /** Aborted when the call is cancelled, its time is up, or its caller is gone for good. */
+  get signal(): AbortSignal {
+    return this.#parts.signal;
+  }
+
+  /** Whether the call is over: nothing that the handler does now reaches anybody. */
+  get cancelled(): boolean {
+    return this.signal.aborted;
+  }
+
+  /** How many milliseconds are left; `undefined` where there is no limit. */
+  timeLeft(): number | undefined {
+    const { deadline } = this;
+    return deadline === undefined ? undefined : Math.max(0, deadline.getTime() - Date.now());
+  }
+
+  /** Tells the user something; a model never reads it. */
+  log(text: string, options: LogOptions = {}): void {
+    this.#parts.log(text, options);
+  }
+
+  /** Writes an output by hand: the value of a unary one, the next of a stream. */
+  write(port: string, value: unknown): Promise<void> {
+    return this.#parts.write(port, value);
+  }
+
+  /** Ends a stream output that is written by hand. The handler's return ends all. */
+  finish(port: string): Promise<void> {
+    return this.#parts.finish(port);
+  }
+
+  /**
+   * Calls another action, with this call's time left, its headers that flow on, and its
+   * end: when this call is cancelled, so is that one.
+   */
+  call(name: string, args?: Arguments, options?: CallOptions): Promise<unknown> {
+    return this.#parts.caller.call(name, args, this.#nested(options));
+  }
+
+  /** As {@link call}; the values of the streamed output as they come. */
+  stream(name: string, args?: Arguments, options?: StreamOptions): AsyncIterableIterator<unknown> {
+    return this.#parts.caller.stream(name, args, this.#nested(options));
+  }
+
+  /** As {@link call}; the call as it runs. */
+  start(name: string, args?: Arguments, options?: CallOptions): Promise<Call> {
+    return this.#parts.caller.start(name, args, this.#nested(options));
+  }
+
+  #nested<Options extends CallOptions>(options: Options | undefined): Options {
+    const left = this.timeLeft();
+    const asked = options?.timeout;
+    const timeout = left === undefined ? asked : Math.min(left, asked ?? left);
+    const headers: HeadersInit = {
+      ...Object.fromEntries(this.headers.entries().filter(([name]) => flows(name))),
+      ...options?.headers,
+    };
+    const signals = [this.signal, options?.signal].filter((signal) => signal !== undefined);
+    return { ...options, timeout, headers, signal: AbortSignal.any(signals) } as Options;
+  }
+}

@@ -1,0 +1,203 @@
+/** A call that the other side makes: its handler, what it puts out, and how it ends. */
+
+import type { LogEntry as WireLogEntry } from "../gen/a11/v1/action_pb.js";
+import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
+import type { CallFrame } from "../gen/a11/v1/peer_service_pb.js";
+import type { CallSink, Session } from "../session/session.js";
+import { Headers, type WireHeaders } from "../wire/headers.js";
+import { ok, Reason, type Status, StatusError, status } from "../wire/status.js";
+import { Context } from "./context.js";
+import { bind, describe, Inputs } from "./inputs.js";
+import { wireLog } from "./log.js";
+import type { Caller } from "./options.js";
+import { Outbox } from "./outbox.js";
+import type { TypedPort } from "./ports.js";
+import { type Entry, OUTPUT } from "./registry.js";
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+interface Output {
+  readonly outbox: Outbox;
+  readonly type: TypedPort["type"];
+}
+
+/** Runs one call. Its status is told exactly once, last, whatever the handler does. */
+export class HostedCall implements CallSink {
+  readonly #session: Session;
+  readonly #call: number;
+  readonly #entry: Entry;
+  readonly #abort = new AbortController();
+  readonly #outputs = new Map<string, Output>();
+  #inputs: Inputs | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #deadline: Date | undefined;
+  #isOver = false;
+
+  constructor(session: Session, frame: CallFrame, entry: Entry, caller: Caller) {
+    this.#session = session;
+    this.#call = Number(frame.call);
+    this.#entry = entry;
+    this.#keepTime(frame);
+    void this.#run(frame, caller).then(
+      () => this.#finish(ok()),
+      (error) => this.#finish(failureOf(error)),
+    );
+  }
+
+  fragments(fragments: NodeFragment[]): void {
+    for (const fragment of fragments) {
+      this.#inputs?.push(fragment);
+    }
+  }
+
+  closed(id: string, how: Status): void {
+    this.#inputs?.close(id, how);
+  }
+
+  log(_entry: WireLogEntry, _displaced: number): void {}
+
+  /** It is cancelled, or the session is over. */
+  ended(why: Status): void {
+    this.#finish(why);
+  }
+
+  async #run(frame: CallFrame, caller: Caller): Promise<void> {
+    const session = this.#session;
+    const call = this.#call;
+    const inputs = new Inputs(this.#entry, frame.inputs, (id, cost) =>
+      session.consume(call, id, cost),
+    );
+    this.#inputs = inputs;
+    for (const [id, { port, type }] of bind(this.#entry.outputs, frame.outputs)) {
+      const outbox = new Outbox(port, id, (fragment) => session.write(call, fragment));
+      this.#outputs.set(port.name, { outbox, type });
+    }
+    const args = await inputs.arguments();
+    const context = new Context({
+      id: frame.id === "" ? `call_${call}` : frame.id,
+      action: frame.action,
+      headers: this.#headersOf(frame),
+      deadline: this.#deadline,
+      signal: this.#abort.signal,
+      caller,
+      log: (text, options) => session.log(call, wireLog(text, options)),
+      write: (port, value) => this.#write(port, value),
+      finish: async (port) => this.#output(port).outbox.finish(),
+    });
+    const returned = await this.#entry.handler(args as never, context);
+    await this.#writeReturned(returned);
+    for (const { outbox } of this.#outputs.values()) {
+      if (!outbox.isWritten && outbox.port.unary && this.#isRequired(outbox)) {
+        const message = `the handler wrote no output "${outbox.port.name}"`;
+        throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
+      }
+      await outbox.finish();
+    }
+  }
+
+  #isRequired(outbox: Outbox): boolean {
+    return this.#entry.outputs.get(outbox.port.name)?.port.required ?? false;
+  }
+
+  /** Writes what the handler returned: the output, or an object of the outputs. */
+  async #writeReturned(returned: unknown): Promise<void> {
+    if (returned === undefined || this.#outputs.size === 0) {
+      return;
+    }
+    const values = this.#entry.returnsOutput
+      ? { [OUTPUT]: returned }
+      : (returned as Record<string, unknown>);
+    await Promise.all(
+      Object.entries(values).map(async ([port, value]) => {
+        if (value === undefined || this.#isOver) {
+          return;
+        }
+        if (this.#output(port).outbox.port.unary) {
+          await this.#write(port, value);
+        } else {
+          await this.#writeStream(port, value as AsyncIterable<unknown>);
+        }
+      }),
+    );
+  }
+
+  async #writeStream(port: string, values: AsyncIterable<unknown>): Promise<void> {
+    for await (const value of values) {
+      await this.#write(port, value);
+      if (this.#isOver) {
+        return;
+      }
+    }
+  }
+
+  async #write(port: string, value: unknown): Promise<void> {
+    const { outbox, type } = this.#output(port);
+    const parsed = await type.safeParseAsync(value);
+    if (!parsed.success) {
+      const message = describe(`output "${port}"`, parsed.error);
+      throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
+    }
+    try {
+      await outbox.write(parsed.data);
+    } catch (error) {
+      // What is wrong with an output is the handler's fault, not its caller's.
+      const { message } = StatusError.from(error);
+      throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
+    }
+  }
+
+  #output(port: string): Output {
+    const output = this.#outputs.get(port);
+    if (output === undefined) {
+      throw new StatusError("INTERNAL", `the action has no output "${port}"`, {
+        reason: "INVALID_OUTPUT",
+      });
+    }
+    return output;
+  }
+
+  /** What was sent, and the defaults of what was not. */
+  #headersOf(frame: CallFrame): Headers {
+    const defaults = this.#entry.schema.headers.flatMap(({ name, defaultValue }) =>
+      defaultValue === undefined ? [] : [[name.toLowerCase(), defaultValue] as const],
+    );
+    return new Headers({ ...Object.fromEntries(defaults), ...frame.headers } as WireHeaders);
+  }
+
+  #keepTime({ timeout }: CallFrame): void {
+    if (timeout === undefined) {
+      return;
+    }
+    const left = Math.max(0, Number(timeout.seconds) * 1000 + timeout.nanos / 1e6);
+    this.#deadline = new Date(Math.min(Date.now() + left, 8.64e15));
+    if (left <= MAX_TIMER_MS) {
+      this.#timer = setTimeout(() => {
+        this.#finish(status("DEADLINE_EXCEEDED", "the call's time was up", "DEADLINE"));
+      }, left);
+    }
+  }
+
+  #finish(how: Status): void {
+    if (this.#isOver) {
+      return;
+    }
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    const failure = how.code === 0 ? undefined : StatusError.of(how);
+    if (failure !== undefined) {
+      this.#abort.abort(failure);
+      this.#inputs?.fail(failure);
+    }
+    this.#session.finish(this.#call, how);
+  }
+}
+
+/** What a handler that threw ends its call with. */
+function failureOf(error: unknown): Status {
+  if (error instanceof StatusError) {
+    const told = error.toStatus();
+    return error.reason === "UNSPECIFIED" ? { ...told, reason: Reason.HANDLER_FAILED } : told;
+  }
+  const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return status("INTERNAL", `handler failed: ${what}`, "HANDLER_FAILED");
+}

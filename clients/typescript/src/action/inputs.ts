@@ -1,0 +1,202 @@
+/** The inputs of a call that runs here: gathered, checked, and given to its handler. */
+
+import type * as z from "zod";
+import type { PortBinding } from "../gen/a11/v1/action_pb.js";
+import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
+import { cost } from "../session/core/cost.js";
+import { invalid, isOk, type Status, StatusError } from "../wire/status.js";
+import { Decoder } from "./decoder.js";
+import { Inbox } from "./inbox.js";
+import type { TypedPort } from "./ports.js";
+import type { Entry } from "./registry.js";
+
+/** The largest value of a unary input. */
+const MAX_VALUE_BYTES = 64 << 20;
+
+interface Value {
+  readonly port: TypedPort;
+  readonly decoder: Decoder;
+  cost: number;
+  given: [unknown] | [];
+}
+
+export class Inputs {
+  readonly #entry: Entry;
+  /** Node → the unary input that it carries, until it has ended. */
+  readonly #open = new Map<string, Value>();
+  readonly #values = new Map<string, Value>();
+  readonly #streams = new Map<string, { port: TypedPort; inbox: Inbox }>();
+  readonly #consume: (id: string, cost: number) => void;
+  #failure: StatusError | undefined;
+  #settled: () => void = () => {};
+  readonly #complete = new Promise<void>((resolve) => {
+    this.#settled = resolve;
+  });
+
+  /** @throws StatusError for bindings that are against the rules. */
+  constructor(
+    entry: Entry,
+    bindings: readonly PortBinding[],
+    consume: (id: string, cost: number) => void,
+  ) {
+    this.#entry = entry;
+    this.#consume = consume;
+    for (const [id, port] of bind(entry.inputs, bindings)) {
+      if (port.port.unary) {
+        const value: Value = { port, decoder: new Decoder(port.port), cost: 0, given: [] };
+        this.#open.set(id, value);
+        this.#values.set(id, value);
+      } else {
+        const inbox = new Inbox(port.port, (cost) => consume(id, cost));
+        this.#streams.set(id, { port, inbox });
+      }
+    }
+    this.#check();
+  }
+
+  /** Takes a piece of an input. */
+  push(fragment: NodeFragment): void {
+    const stream = this.#streams.get(fragment.id);
+    if (stream !== undefined) {
+      stream.inbox.push(fragment);
+      return;
+    }
+    const value = this.#open.get(fragment.id);
+    if (value === undefined) {
+      if (!this.#values.has(fragment.id)) {
+        const message = `the action has no port for node "${fragment.id.slice(0, 255)}"`;
+        this.fail(invalid(message, "UNDECLARED_INPUT"));
+      }
+      return;
+    }
+    const price = cost(fragment);
+    this.#consume(fragment.id, price);
+    value.cost += price;
+    if (value.cost > MAX_VALUE_BYTES) {
+      const message = `input "${value.port.port.name}" has more than ${MAX_VALUE_BYTES} bytes`;
+      this.fail(new StatusError("RESOURCE_EXHAUSTED", message, { reason: "NODE_FULL" }));
+      return;
+    }
+    try {
+      const given = value.decoder.push(fragment);
+      value.given = given.length > 0 ? given : value.given;
+    } catch (error) {
+      const { message } = StatusError.from(error);
+      this.fail(invalid(`input "${value.port.port.name}": ${message}`, "INVALID_INPUT"));
+      return;
+    }
+    if (value.decoder.ended) {
+      this.#open.delete(fragment.id);
+      this.#check();
+    }
+  }
+
+  /** A node ended beside its final fragment. */
+  close(id: string, how: Status): void {
+    this.#streams.get(id)?.inbox.finish(how);
+    const value = this.#open.get(id);
+    if (value === undefined) {
+      return;
+    }
+    if (!isOk(how)) {
+      this.fail(StatusError.of(how));
+    } else if (value.cost > 0) {
+      const message = `input "${value.port.port.name}" was closed before its end`;
+      this.fail(new StatusError("FAILED_PRECONDITION", message, { reason: "NOT_FINAL" }));
+    } else {
+      this.#open.delete(id);
+      this.#check();
+    }
+  }
+
+  /** The call is over: readers of streams get why. */
+  fail(failure: StatusError): void {
+    this.#failure ??= failure;
+    for (const { inbox } of this.#streams.values()) {
+      inbox.finish(failure.toStatus());
+    }
+    this.#settled();
+  }
+
+  /**
+   * The arguments, once every unary input is there.
+   *
+   * @throws StatusError INVALID_ARGUMENT that names the input which does not fit.
+   */
+  async arguments(): Promise<Record<string, unknown>> {
+    await this.#complete;
+    if (this.#failure !== undefined) {
+      throw this.#failure;
+    }
+    const args: Record<string, unknown> = {};
+    for (const { port, given } of this.#values.values()) {
+      if (given.length > 0) {
+        args[port.port.name] = given[0];
+      } else if (port.port.required) {
+        const message = `required input "${port.port.name}" is missing`;
+        throw invalid(message, "MISSING_INPUT");
+      }
+    }
+    for (const { port, inbox } of this.#streams.values()) {
+      args[port.port.name] = checked(port, inbox);
+    }
+    const parsed = await this.#entry.input.safeParseAsync(args);
+    if (!parsed.success) {
+      throw invalid(describe("input", parsed.error), "INVALID_INPUT");
+    }
+    return parsed.data;
+  }
+
+  #check(): void {
+    if (this.#open.size === 0) {
+      this.#settled();
+    }
+  }
+}
+
+/** The values of a stream input, each of which fits. */
+async function* checked({ port, type }: TypedPort, inbox: Inbox): AsyncGenerator<unknown> {
+  let place = 0;
+  for await (const value of inbox) {
+    const parsed = await type.safeParseAsync(value);
+    if (!parsed.success) {
+      throw invalid(describe(`input "${port.name}"[${place}]`, parsed.error), "INVALID_INPUT");
+    }
+    yield parsed.data;
+    place++;
+  }
+}
+
+/** What is wrong with a value, and where. */
+export function describe(what: string, error: z.ZodError): string {
+  const faults = error.issues.slice(0, 5).map(({ path, message }) => {
+    const [port, ...rest] = path.map(String);
+    const place = port === undefined ? what : `${what} "${[port, ...rest].join(".")}"`;
+    return `${place}: ${message}`;
+  });
+  return faults.join("; ");
+}
+
+/** Node → port, for the ports of one direction. */
+export function bind(
+  ports: ReadonlyMap<string, TypedPort>,
+  bindings: readonly PortBinding[],
+): Map<string, TypedPort> {
+  const nodes = new Map([...ports.keys()].map((name) => [name, name]));
+  for (const { name, id } of bindings) {
+    if (!nodes.has(name)) {
+      throw invalid(`a node is bound to "${name}", which is no port`);
+    }
+    nodes.set(name, id);
+  }
+  const bound = new Map<string, TypedPort>();
+  for (const [name, port] of ports) {
+    const id = nodes.get(name) ?? name;
+    const other = bound.get(id);
+    if (other !== undefined) {
+      throw invalid(`ports "${other.port.name}" and "${name}" have one node, "${id}"`);
+    }
+    bound.set(id, port);
+  }
+  return bound;
+}

@@ -1,0 +1,49 @@
+/** Narration: entries as a program says them, and as the wire has them. */
+
+import { create } from "@bufbuild/protobuf";
+import {
+  LogLevel as Level,
+  LogEntrySchema,
+  type LogEntry as WireLogEntry,
+} from "../gen/a11/v1/action_pb.js";
+import type { LogEntry, LogLevel } from "./options.js";
+
+/** The longest text of an entry, in characters. */
+const MAX_LENGTH = 16_384;
+
+const LEVELS: Record<LogLevel, Level> = {
+  debug: Level.DEBUG,
+  info: Level.INFO,
+  warn: Level.WARN,
+  error: Level.ERROR,
+};
+
+/** How an entry is marked. */
+export interface LogOptions {
+  /** Default `info`. */
+  readonly level?: LogLevel;
+  /** Which part of the action speaks, a Name. */
+  readonly channel?: string;
+  /** For the operator alone; users are never shown it. */
+  readonly internal?: boolean;
+}
+
+/** An entry for the wire. */
+export function wireLog(text: string, options: LogOptions): WireLogEntry {
+  return create(LogEntrySchema, {
+    text: (text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}… [cut]` : text).toWellFormed(),
+    level: LEVELS[options.level ?? "info"],
+    channel: options.channel ?? "",
+    internal: options.internal ?? false,
+  });
+}
+
+/** An entry for the program; `undefined` for an internal one. */
+export function readLog(entry: WireLogEntry): LogEntry | undefined {
+  if (entry.internal) {
+    return undefined;
+  }
+  const levels = Object.keys(LEVELS) as LogLevel[];
+  const level = levels.find((level) => LEVELS[level] === entry.level) ?? "info";
+  return { level, channel: entry.channel, text: entry.text };
+}

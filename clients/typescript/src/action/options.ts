@@ -1,0 +1,76 @@
+/** How a call is made, and what comes of it: the words that clients and contexts share. */
+
+import type { HeadersInit } from "../wire/headers.js";
+import type { CodeName, ReasonName, StatusError } from "../wire/status.js";
+
+/** Arguments by input name. A stream input takes a list or an (async) iterable. */
+export type Arguments = Readonly<Record<string, unknown>>;
+
+/** One piece of narration. The user may read it; a model never does. */
+export interface LogEntry {
+  readonly level: LogLevel;
+  /** Which part of the action speaks; empty: the action itself. */
+  readonly channel: string;
+  readonly text: string;
+}
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
+/** How a call is made. */
+export interface CallOptions {
+  /** Ends the call after this many milliseconds. Default: no limit. */
+  readonly timeout?: number | undefined;
+  /** Headers to send along. */
+  readonly headers?: HeadersInit | undefined;
+  /** Hears what the action narrates, as it happens. */
+  readonly onLog?: ((entry: LogEntry) => void) | undefined;
+  /** Cancels the call. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How the one streamed output is chosen. */
+export interface StreamOptions extends CallOptions {
+  /** The output's name, where the action streams several. */
+  readonly port?: string | undefined;
+}
+
+/** How a call ended, as an event. */
+export interface CallStatus {
+  readonly code: CodeName;
+  readonly reason: ReasonName;
+  readonly message: string;
+}
+
+/** Something that happened in a call. */
+export type CallEvent =
+  /** A value of an output: the one of a unary port, the next of a stream. */
+  | { readonly type: "output"; readonly port: string; readonly value: unknown }
+  | { readonly type: "log"; readonly entry: LogEntry }
+  /** How it ended: the last event, and always there. */
+  | { readonly type: "status"; readonly status: CallStatus; readonly error?: StatusError };
+
+/** A call under way: its events, and its inputs that were not given. */
+export interface Call extends AsyncIterable<CallEvent> {
+  /** The call's id, as its handler sees it. */
+  readonly id: string;
+  /** Writes the value of a unary input, or the next one of a stream input. */
+  write(port: string, value: unknown): Promise<void>;
+  /** Ends an input. */
+  close(port: string): Promise<void>;
+  /** Asks for its end. It ends CANCELLED here at once. */
+  cancel(reason?: string): void;
+  /**
+   * Ends the inputs that are open, and waits for the result: the one output's value, or
+   * an object of the outputs; a stream output as a list of what was not iterated over.
+   *
+   * @throws StatusError what the call failed with.
+   */
+  result(): Promise<unknown>;
+}
+
+/** What makes calls: a client, or the context of a call that nests others. */
+export interface Caller {
+  call(name: string, args?: Arguments, options?: CallOptions): Promise<unknown>;
+  stream(name: string, args?: Arguments, options?: StreamOptions): AsyncIterableIterator<unknown>;
+  start(name: string, args?: Arguments, options?: CallOptions): Promise<Call>;
+}

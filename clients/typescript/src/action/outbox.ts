@@ -1,0 +1,73 @@
+/** A port that is written: its values as fragments of its node. */
+
+import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
+import { chunkOf, endOf, fragmentOf } from "../wire/chunk.js";
+import { invalid } from "../wire/status.js";
+import type { PortShape } from "./decoder.js";
+
+/** Sends a fragment once there is room; `false` where nothing more is taken. */
+export type Send = (fragment: NodeFragment) => Promise<boolean>;
+
+export class Outbox {
+  readonly port: PortShape;
+  readonly #id: string;
+  readonly #send: Send;
+  /** Said again only where it changes: it holds until then. */
+  #mediaType = "";
+  #written = 0;
+  #ended = false;
+
+  constructor(port: PortShape, id: string, send: Send) {
+    this.port = port;
+    this.#id = id;
+    this.#send = send;
+  }
+
+  /** Whether anything was written. */
+  get isWritten(): boolean {
+    return this.#written > 0;
+  }
+
+  /** Whether it takes no more. */
+  get isEnded(): boolean {
+    return this.#ended;
+  }
+
+  /**
+   * Writes the one value of a unary port, or one more of a stream port; `false` where
+   * the other side takes no more.
+   *
+   * @throws StatusError INVALID_ARGUMENT for a value that does not fit the port.
+   */
+  write(value: unknown): Promise<boolean> {
+    const { name, mediaType, unary } = this.port;
+    if (this.#ended) {
+      const why = unary ? "takes one value" : "has been closed";
+      return Promise.reject(invalid(`port "${name}" ${why}`, "INVALID_INPUT"));
+    }
+    const chunk = chunkOf(name, mediaType, value);
+    const fragment = fragmentOf(this.#id, chunk, !unary, this.#mediaType);
+    this.#mediaType = chunk.mediaType;
+    this.#written++;
+    this.#ended = unary;
+    return this.#send(fragment);
+  }
+
+  /** Writes values as they come, and ends the port. */
+  async writeAll(values: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
+    for await (const value of values) {
+      if (!(await this.write(value))) {
+        return;
+      }
+    }
+    await this.finish();
+  }
+
+  /** Ends the port. */
+  async finish(): Promise<void> {
+    if (!this.#ended) {
+      this.#ended = true;
+      await this.#send(endOf(this.#id));
+    }
+  }
+}

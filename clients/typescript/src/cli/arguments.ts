@@ -1,0 +1,80 @@
+/** The command line: `a11-grpc host MODULE[#SYMBOL] --server URL [--name NAME]`. */
+
+import { parseArgs } from "node:util";
+
+export const HELP = `Usage: a11-grpc host MODULE[#SYMBOL] --server URL [--name NAME]
+
+Publishes the actions of a module's registry to a service, until it is stopped.
+
+  MODULE         an ES module: a path (./actions.mjs) or a package's name
+  #SYMBOL        the export that is the Registry; default REGISTRY, else the default export
+  --server URL   http://HOST:PORT, https://…, or HOST:PORT; or set A11_SERVER_URL
+  --name NAME    who hosts them, for people and logs; default: the module
+  --help         this text
+
+Prints one line an action on standard error, and then "ready". SIGINT and SIGTERM end it.
+
+Exit codes: 0 it was stopped; 2 the command line or the module is wrong; 3 the service
+cannot be reached, or refused everything.
+`;
+
+/** What to host, and where. */
+export interface HostCommand {
+  readonly module: string;
+  /** `undefined`: REGISTRY, or the default export. */
+  readonly symbol: string | undefined;
+  readonly server: string;
+  readonly name: string;
+}
+
+/** A mistake in the command line or in the module: told without a stack trace. */
+export class UsageError extends Error {}
+
+/**
+ * Reads the command line; `help` where that was asked for.
+ *
+ * @throws UsageError for one that is wrong.
+ */
+export function readCommand(
+  argv: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): HostCommand | "help" {
+  const { values, positionals } = parse(argv);
+  const [command, target, ...rest] = positionals;
+  if (values.help === true || command === "help" || (command === undefined && argv.length === 0)) {
+    return "help";
+  }
+  if (command !== "host") {
+    throw new UsageError(`unknown command "${command ?? ""}"; the one there is: host`);
+  }
+  if (target === undefined || rest.length > 0) {
+    throw new UsageError("host takes one module");
+  }
+  const server = values.server ?? environment.A11_SERVER_URL;
+  if (server === undefined) {
+    throw new UsageError("--server is missing");
+  }
+  const at = target.lastIndexOf("#");
+  const module = at < 0 ? target : target.slice(0, at);
+  const symbol = at < 0 ? undefined : target.slice(at + 1);
+  if (module === "" || symbol === "") {
+    throw new UsageError(`"${target}" is not MODULE or MODULE#SYMBOL`);
+  }
+  return { module, symbol, server, name: values.name ?? module };
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...argv],
+      allowPositionals: true,
+      options: {
+        server: { type: "string" },
+        name: { type: "string" },
+        help: { type: "boolean", short: "h" },
+      },
+    });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}

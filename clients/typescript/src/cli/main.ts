@@ -1,0 +1,65 @@
+#!/usr/bin/env node
+/** The program `a11-grpc`: hosts a module's actions. */
+
+import { connect } from "../transport/node.js";
+import { StatusError } from "../wire/status.js";
+import { HELP, type HostCommand, readCommand, UsageError } from "./arguments.js";
+import { loadRegistry } from "./module.js";
+
+const OK = 0;
+const WRONG_INPUT = 2;
+const UNAVAILABLE = 3;
+
+async function main(): Promise<number> {
+  const command = readCommand(process.argv.slice(2), process.env);
+  if (command === "help") {
+    process.stdout.write(HELP);
+    return OK;
+  }
+  return await host(command);
+}
+
+async function host({ module, symbol, server, name }: HostCommand): Promise<number> {
+  const registry = await loadRegistry(module, symbol);
+  const stopped = new Promise<void>((resolve) => {
+    process.once("SIGINT", resolve);
+    process.once("SIGTERM", resolve);
+  });
+  const client = await connect(server, {
+    name,
+    registry,
+    onRefused: ({ name, error }) => say(`refused ${name}: ${error.code}: ${error.message}`),
+  });
+  const refused = new Set(client.refused.map(({ name }) => name));
+  const served = registry.schemas().filter(({ name }) => !refused.has(name));
+  for (const { name } of served) {
+    say(`published ${name}`);
+  }
+  if (served.length === 0) {
+    say(refused.size === 0 ? "the registry has no actions" : "no action is served");
+    await client.close();
+    return refused.size === 0 ? WRONG_INPUT : UNAVAILABLE;
+  }
+  say("ready");
+  await stopped;
+  await client.close();
+  return OK;
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  if (error instanceof UsageError) {
+    say(`a11-grpc: ${error.message}`);
+    process.exitCode = WRONG_INPUT;
+  } else if (error instanceof StatusError) {
+    say(`a11-grpc: ${error.message}`);
+    process.exitCode = error.code === "INVALID_ARGUMENT" ? WRONG_INPUT : UNAVAILABLE;
+  } else {
+    throw error;
+  }
+}

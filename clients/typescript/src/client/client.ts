@@ -1,0 +1,395 @@
+/** A client of a service: calls its actions, and hosts some of its own. */
+
+import { createClient, type Transport } from "@connectrpc/connect";
+import { HostedCall } from "../action/hosting.js";
+import type { Arguments, Call, Caller, CallOptions, StreamOptions } from "../action/options.js";
+import type { Registry } from "../action/registry.js";
+import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
+import { ActionService } from "../gen/a11/v1/action_service_pb.js";
+import type { CallFrame, RefusedAction } from "../gen/a11/v1/peer_service_pb.js";
+import type { Dial } from "../session/connection.js";
+import { Keeper } from "../session/keeper.js";
+import type { CallSink, Session } from "../session/session.js";
+import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
+import { invalid, StatusError, status } from "../wire/status.js";
+import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
+import {
+  type ExecuteEvent,
+  type ExecuteOptions,
+  eventOf,
+  type Reply,
+  type Result,
+  requestOf,
+  resultOf,
+} from "./execute.js";
+import { Interactions } from "./interactions.js";
+import { type NodeOptions, NodeWriter, readNode } from "./nodes.js";
+import { runOneShot } from "./one-shot.js";
+import { RunningCall } from "./running-call.js";
+import { Schemas } from "./schemas.js";
+
+/** How a client is made, whatever it is connected by. */
+export interface ClientOptions {
+  /** Who the client is, for people and logs. */
+  readonly name?: string | undefined;
+  /** Sent along with every RPC, such as an `authorization`. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** What it hosts from the start. */
+  readonly registry?: Registry | undefined;
+  /** Hears of an action that the service does not serve. Default: a warning on the console. */
+  readonly onRefused?: ((refused: Refused) => void) | undefined;
+}
+
+/** An action that the service does not serve for its host. */
+export interface Refused {
+  readonly name: string;
+  readonly error: StatusError;
+}
+
+/** What a client is connected by. @internal */
+export interface Driver {
+  readonly url: string;
+  readonly transport: Transport;
+  readonly dial: Dial;
+  /** `always`: every call is one of the session. `needed`: only where it must be. */
+  readonly sessionCalls: "always" | "needed";
+  readonly canWriteNodes: boolean;
+  close(): void;
+}
+
+/**
+ * A connection to a service. Made by `connect`; {@link close} ends it.
+ *
+ * The session behind it is opened when it is first needed, resumed after a broken
+ * connection, and opened anew when it is lost.
+ */
+export class Client implements Caller {
+  /** Conversations that the service keeps, and its conversions between providers. */
+  readonly interactions: Interactions;
+  readonly #driver: Driver;
+  readonly #keeper: Keeper;
+  readonly #schemas: Schemas;
+  readonly #registries = new Map<Registry, () => void>();
+  readonly #refused = new Map<string, Refused>();
+  readonly #onRefused: (refused: Refused) => void;
+
+  /** @internal */
+  constructor(driver: Driver, options: ClientOptions) {
+    this.#driver = driver;
+    this.#schemas = new Schemas(driver.transport);
+    this.#onRefused = options.onRefused ?? warn;
+    this.interactions = new Interactions(driver.transport);
+    this.#keeper = new Keeper({
+      dial: driver.dial,
+      name: options.name ?? "",
+      hosted: () => this.#hosted(),
+      host: (session, frame) => this.#run(session, frame),
+      answered: (published, refused) => this.#answered(published, refused),
+    });
+  }
+
+  /** Where it is connected to. */
+  get url(): string {
+    return this.#driver.url;
+  }
+
+  /** The actions that the service does not serve for this client, and why. */
+  get refused(): Refused[] {
+    return [...this.#refused.values()];
+  }
+
+  /** The session's id as it is now: what `a11://SESSION` names. */
+  get session(): string | undefined {
+    return this.#keeper.current?.id;
+  }
+
+  /** The session's id; the session is opened where there is none. */
+  async openSession(): Promise<string> {
+    return (await this.#keeper.session()).id;
+  }
+
+  /** Bytes that the session holds for both directions: bounded, whatever readers do. */
+  get heldBytes(): number {
+    return this.#keeper.current?.heldBytes ?? 0;
+  }
+
+  // Calling.
+
+  /**
+   * Calls an action and waits for its result: the one output's value, or an object of
+   * the outputs; a stream output as a list, an optional output without value as
+   * `undefined`.
+   *
+   * @param args - By input name. A stream input takes a list or an (async) iterable,
+   * which is sent while the call runs.
+   * @throws StatusError NOT_FOUND for an unknown action, INVALID_ARGUMENT for arguments
+   * that do not fit, and whatever the call fails with.
+   */
+  async call(name: string, args: Arguments = {}, options: CallOptions = {}): Promise<unknown> {
+    const call = await this.#start(name, args, options, "absent");
+    try {
+      return await call.result();
+    } catch (error) {
+      this.#schemas.judge(name, error as StatusError);
+      throw error;
+    }
+  }
+
+  /**
+   * Calls an action and hands out the values of its streamed output as they come. Leaving
+   * the loop early cancels the call.
+   */
+  async *stream(
+    name: string,
+    args: Arguments = {},
+    options: StreamOptions = {},
+  ): AsyncGenerator<unknown, void, undefined> {
+    const port = await this.#streamOf(name, options.port);
+    const call = await this.#start(name, args, options, "absent");
+    let error: StatusError | undefined;
+    void call.closeInputs();
+    for await (const event of call) {
+      if (event.type === "output" && event.port === port) {
+        yield event.value;
+      } else if (event.type === "status") {
+        error = event.error;
+      }
+    }
+    if (error !== undefined) {
+      this.#schemas.judge(name, error);
+      throw error;
+    }
+  }
+
+  /**
+   * Starts a call and answers it as it runs: its events, and its inputs that were not
+   * given, to be written. Leaving the loop over its events early cancels it.
+   */
+  start(name: string, args: Arguments = {}, options: CallOptions = {}): Promise<Call> {
+    return this.#start(name, args, options, "open");
+  }
+
+  /** The schemas of the service's actions, by name; all, or those that match a pattern. */
+  actions(...patterns: string[]): Promise<ActionSchema[]> {
+    return this.#schemas.list(patterns);
+  }
+
+  /**
+   * The schema of one action, at most some seconds old.
+   *
+   * @throws StatusError NOT_FOUND (UNKNOWN_ACTION).
+   */
+  schema(name: string): Promise<ActionSchema> {
+    return this.#schemas.get(name);
+  }
+
+  /** Whether the service answers. @throws StatusError where it does not. */
+  async ping(): Promise<void> {
+    const client = createClient(ActionService, this.#driver.transport);
+    await client.listActions({ pageSize: 1 });
+  }
+
+  // Executing.
+
+  /**
+   * Runs the tool calls of a model's reply, or of an interaction, in parallel. Every call
+   * has a result; one call's failure touches no other.
+   *
+   * @param reply - The provider's reply as it came (an object of its SDK, JSON text), an
+   * interaction, or the JSON of one.
+   * @throws StatusError for a request that is refused as a whole.
+   */
+  async execute(reply: Reply, options: ExecuteOptions = {}): Promise<Result> {
+    try {
+      const request = requestOf(reply, options);
+      const client = createClient(ActionService, this.#driver.transport);
+      const response = await client.executeActionsFromInteraction(request, this.#rpc(options));
+      return await resultOf(response, (name) => this.#known(name));
+    } catch (error) {
+      throw StatusError.from(error);
+    }
+  }
+
+  /** The same, as events in the order they happen; the result is the last. */
+  async *executeStream(
+    reply: Reply,
+    options: ExecuteOptions = {},
+  ): AsyncGenerator<ExecuteEvent, void, undefined> {
+    try {
+      const request = { request: requestOf(reply, options) };
+      const client = createClient(ActionService, this.#driver.transport);
+      for await (const message of client.streamActionsFromInteraction(
+        request,
+        this.#rpc(options),
+      )) {
+        const event = await eventOf(message, (name) => this.#known(name));
+        if (event !== undefined) {
+          yield event;
+        }
+      }
+    } catch (error) {
+      throw StatusError.from(error);
+    }
+  }
+
+  // Nodes.
+
+  /**
+   * Reads a node of a session, from a place on, as it is written; attaches again after a
+   * disconnect. The values are texts, JSON values, or {@link Chunk}s.
+   */
+  async *readNode(id: string, options: NodeOptions = {}): AsyncGenerator<unknown, void, undefined> {
+    const session = options.session ?? (await this.openSession());
+    yield* readNode(this.#driver.transport, session, id, options);
+  }
+
+  /** Writes a node of a session; attaches again after a disconnect. */
+  async writeNode(id: string, options: Omit<NodeOptions, "offset"> = {}): Promise<NodeWriter> {
+    if (!this.#driver.canWriteNodes) {
+      throw new StatusError("UNIMPLEMENTED", "a browser cannot stream to a node", {
+        reason: "UNSUPPORTED",
+      });
+    }
+    const session = options.session ?? (await this.openSession());
+    return new NodeWriter(this.#driver.transport, session, id, options.signal);
+  }
+
+  // Hosting.
+
+  /**
+   * Hosts the actions of a registry, those that are added later too, until the client is
+   * closed. Answers those that the service does not serve.
+   */
+  async host(registry: Registry): Promise<Refused[]> {
+    if (!this.#registries.has(registry)) {
+      const stop = registry.onChange(() => {
+        this.#keeper.publishChanges().catch(() => {});
+      });
+      this.#registries.set(registry, stop);
+    }
+    await this.#keeper.session();
+    await this.#keeper.publishChanges();
+    const names = registry.schemas().map(({ name }) => name);
+    return this.refused.filter(({ name }) => names.includes(name));
+  }
+
+  /** Ends the session, its calls with it, and lets go of the connection. */
+  async close(): Promise<void> {
+    for (const stop of this.#registries.values()) {
+      stop();
+    }
+    this.#registries.clear();
+    await this.#keeper.close();
+    this.#driver.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #start(
+    name: string,
+    args: Arguments,
+    options: CallOptions,
+    others: Others,
+  ): Promise<RunningCall> {
+    options.signal?.throwIfAborted();
+    const schema = await this.#schemas.get(name);
+    const given = argumentsOf(schema, args, others);
+    const call = new RunningCall(
+      `call_${crypto.randomUUID().replaceAll("-", "")}`,
+      schema,
+      options,
+    );
+    if (await this.#isOneShot(given, others)) {
+      void runOneShot(this.#driver.transport, name, call, given, options);
+    } else {
+      this.#begin(await this.#keeper.session(), name, call, given, options);
+    }
+    return call;
+  }
+
+  async #isOneShot(given: readonly Argument[], others: Others): Promise<boolean> {
+    const needed = others === "open" || given.some(isLive);
+    return this.#driver.sessionCalls === "needed" && !needed && this.session === undefined;
+  }
+
+  #begin(
+    session: Session,
+    action: string,
+    call: RunningCall,
+    given: readonly Argument[],
+    options: CallOptions,
+  ): void {
+    const headers = wireHeaders(options.headers);
+    // The time left says it, without a common clock.
+    delete headers[DEADLINE];
+    const number = session.startCall(
+      { id: call.id, action, headers, timeoutMs: options.timeout },
+      call,
+    );
+    call.begin({
+      write: (fragment) => session.write(number, fragment),
+      consume: (id, cost) => session.consume(number, id, cost),
+      cancel: (why) => session.cancel(number, why),
+    });
+    void call.feed(given);
+  }
+
+  async #streamOf(name: string, port: string | undefined): Promise<string> {
+    const schema = await this.#schemas.get(name);
+    const streams = schema.outputs.filter(({ unary }) => !unary).map((output) => output.name);
+    const [first, ...others] = port === undefined ? streams : streams.filter((it) => it === port);
+    if (first === undefined) {
+      throw invalid(`action "${name}" has no streamed output${port ? ` "${port}"` : ""}`);
+    }
+    if (others.length > 0) {
+      throw invalid(`action "${name}" streams ${streams.join(", ")}: choose with \`port\``);
+    }
+    return first;
+  }
+
+  async #known(name: string): Promise<ActionSchema | undefined> {
+    return this.#schemas.get(name).catch(() => undefined);
+  }
+
+  /** What goes along with a request for a model's calls. */
+  #rpc({ headers, signal }: ExecuteOptions) {
+    const { session } = this;
+    const own = session === undefined ? {} : { [SESSION]: session };
+    return { headers: { ...own, ...headers }, ...(signal === undefined ? {} : { signal }) };
+  }
+
+  #hosted(): Map<string, ActionSchema> {
+    const schemas = [...this.#registries.keys()].flatMap((registry) => registry.schemas());
+    return new Map(schemas.map((schema) => [schema.name, schema]));
+  }
+
+  #run(session: Session, frame: CallFrame): CallSink {
+    for (const registry of this.#registries.keys()) {
+      const entry = registry.entry(frame.action);
+      if (entry !== undefined) {
+        return new HostedCall(session, frame, entry, this);
+      }
+    }
+    const message = `no action named "${frame.action}" is hosted here`;
+    session.finish(Number(frame.call), status("NOT_FOUND", message, "UNKNOWN_ACTION"));
+    return { fragments() {}, closed() {}, log() {}, ended() {} };
+  }
+
+  #answered(published: readonly string[], refused: readonly RefusedAction[]): void {
+    for (const name of published) {
+      this.#refused.delete(name);
+      this.#schemas.forget(name);
+    }
+    for (const { name, status: why } of refused) {
+      const error = StatusError.of(why ?? status("UNKNOWN", "no reason was given"));
+      this.#refused.set(name, { name, error });
+      this.#onRefused({ name, error });
+    }
+  }
+}
+
+function warn({ name, error }: Refused): void {
+  console.warn(`a11-grpc: action "${name}" is not served: ${error.code}: ${error.message}`);
+}

@@ -1,0 +1,263 @@
+/** Conversations that a service keeps, and its conversions between providers. */
+
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Client, createClient, type Transport } from "@connectrpc/connect";
+import { type Interaction, InteractionSchema } from "../gen/a11/v1/interaction_pb.js";
+import {
+  type EncodedInteraction,
+  EncodedInteractionSchema,
+  type InteractionProblem,
+  type InteractionRecord,
+  InteractionService,
+} from "../gen/a11/v1/interaction_service_pb.js";
+import { interactionFromJson } from "../interaction/portable.js";
+import { Chunk, decodeText, encodeText } from "../wire/chunk.js";
+import { type JsonValue, parseJson } from "../wire/json.js";
+import { StatusError } from "../wire/status.js";
+import { type BackendName, backendOf, isInteraction } from "./execute.js";
+
+const PROTOBUF = "application/x-protobuf;type=a11.v1.Interaction";
+const JSON_FORM = "application/json;type=a11.sdk.Interaction";
+
+/** An interaction in a conversation. */
+export interface ConversationRecord {
+  readonly conversation: string;
+  /** Its place, from 1. */
+  readonly position: number;
+  readonly id: string;
+  readonly appendedAt: Date | undefined;
+  readonly interaction: Interaction;
+}
+
+/** What came of an append. */
+export interface Appended {
+  readonly position: number;
+  readonly appendedAt: Date | undefined;
+  /** Whether it was there before. */
+  readonly existed: boolean;
+}
+
+/** A part of an interaction, in no provider's shape. */
+export type NormalizedPart =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image"; readonly image: Chunk }
+  | { readonly type: "image_url"; readonly url: string }
+  | {
+      readonly type: "tool_call";
+      readonly id: string;
+      readonly name: string;
+      readonly arguments: JsonValue;
+    }
+  | {
+      readonly type: "tool_result";
+      readonly callId: string;
+      readonly content: string;
+      readonly isError: boolean;
+    };
+
+/** What a provider is to be sent. */
+export interface Converted {
+  readonly messages: JsonValue[];
+  /** The system prompt, where the provider takes it beside the messages. */
+  readonly system: string | undefined;
+  /** What the provider cannot be sent, and what was added for it to take the rest. */
+  readonly dropped: readonly Note[];
+  readonly added: readonly Note[];
+}
+
+export interface Note {
+  readonly interactionId: string;
+  readonly what: string;
+  readonly why: string;
+}
+
+export class Interactions {
+  readonly #client: Client<typeof InteractionService>;
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#client = createClient(InteractionService, transport);
+  }
+
+  /**
+   * Appends an interaction, or its portable JSON; the first makes the conversation. What
+   * is appended is kept byte for byte. Idempotent.
+   */
+  async append(conversation: string, interaction: Interaction | string): Promise<Appended> {
+    const body = { case: "encoded" as const, value: encode(interaction) };
+    const { position, appendedAt, existed } = await ask(
+      this.#client.appendInteraction({ conversation, body }),
+    );
+    return {
+      position: Number(position),
+      appendedAt: appendedAt && timestampDate(appendedAt),
+      existed,
+    };
+  }
+
+  /** One interaction by its id. */
+  async get(conversation: string, id: string): Promise<ConversationRecord> {
+    const { record } = await ask(this.#client.getInteraction({ conversation, id }));
+    return recordOf(record);
+  }
+
+  /** The interactions of a conversation, in order; after a position, or all. */
+  async *list(
+    conversation: string,
+    options: { readonly after?: number } = {},
+  ): AsyncGenerator<ConversationRecord, void, undefined> {
+    let afterPosition = BigInt(options.after ?? 0);
+    do {
+      const page = await ask(this.#client.listInteractions({ conversation, afterPosition }));
+      yield* page.records.map(recordOf);
+      afterPosition = page.nextAfterPosition;
+    } while (afterPosition !== 0n);
+  }
+
+  /**
+   * The interactions of a conversation in order, and then each that is appended, until the
+   * loop is left. A lost connection is made anew: nothing is missed, nothing comes twice.
+   */
+  async *watch(
+    conversation: string,
+    options: { readonly after?: number; readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<ConversationRecord, void, undefined> {
+    let afterPosition = BigInt(options.after ?? 0);
+    const rpc = options.signal === undefined ? {} : { signal: options.signal };
+    for (let pause = 50; ; pause = Math.min(pause * 2, 2000)) {
+      try {
+        for await (const { event } of this.#client.watchInteractions(
+          { conversation, afterPosition },
+          rpc,
+        )) {
+          if (event.case === "record") {
+            pause = 50;
+            afterPosition = event.value.position;
+            yield recordOf(event.value);
+          }
+        }
+      } catch (error) {
+        const failure = StatusError.from(error);
+        if (failure.code !== "UNAVAILABLE") {
+          throw failure;
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+
+  /** Deletes a conversation; answers how many interactions it had. */
+  async delete(conversation: string): Promise<number> {
+    return Number((await ask(this.#client.deleteConversation({ conversation }))).deleted);
+  }
+
+  /** Everything that is wrong with an interaction, and notes. */
+  async validate(
+    interaction: Interaction | string,
+  ): Promise<{ readonly valid: boolean; readonly problems: readonly InteractionProblem[] }> {
+    return ask(this.#client.validateInteraction({ body: bodyOf(interaction) }));
+  }
+
+  /** An interaction in no provider's shape: its texts, pictures, calls and results. */
+  async normalize(
+    interaction: Interaction | string,
+  ): Promise<{ readonly role: "user" | "model" | "system"; readonly parts: NormalizedPart[] }> {
+    const { role, parts } = await ask(
+      this.#client.normalizeInteraction({ body: bodyOf(interaction) }),
+    );
+    const read = parts.flatMap(({ part }): NormalizedPart[] => {
+      switch (part.case) {
+        case "text":
+          return [{ type: "text", text: part.value }];
+        case "image": {
+          const { metadata, body } = part.value;
+          const data = body.case === "data" ? body.value : new Uint8Array();
+          return [{ type: "image", image: new Chunk(metadata?.mediaType ?? "", data) }];
+        }
+        case "imageUrl":
+          return [{ type: "image_url", url: part.value }];
+        case "toolCall": {
+          const { id, name, argumentsJson } = part.value;
+          return [{ type: "tool_call", id, name, arguments: parseJson(argumentsJson) }];
+        }
+        case "toolResult": {
+          const { callId, content, isError } = part.value;
+          return [{ type: "tool_result", callId, content, isError }];
+        }
+        case undefined:
+          return [];
+      }
+    });
+    return { role: role === 2 ? "model" : role === 3 ? "system" : "user", parts: read };
+  }
+
+  /**
+   * A conversation, by name or as its turns, as the exact messages that a provider is to
+   * be sent next.
+   *
+   * @param options.dialect - For gpt `chat`, `responses` or `functions`; for gemini
+   * `interactions` or `generate_content`.
+   */
+  async convert(
+    conversation: string | readonly Interaction[],
+    options: { readonly to: BackendName; readonly dialect?: string; readonly upTo?: number },
+  ): Promise<Converted> {
+    const from =
+      typeof conversation === "string"
+        ? { conversation, upToPosition: BigInt(options.upTo ?? 0) }
+        : { interactions: [...conversation] };
+    const { messages, system, dropped, added } = await ask(
+      this.#client.convertInteractions({
+        ...from,
+        to: backendOf(options.to),
+        dialect: options.dialect ?? "",
+      }),
+    );
+    return { messages: messages.map(parseJson), system, dropped, added };
+  }
+}
+
+function encode(interaction: Interaction | string): EncodedInteraction {
+  return create(
+    EncodedInteractionSchema,
+    typeof interaction === "string"
+      ? { mediaType: JSON_FORM, data: encodeText(interaction) }
+      : { mediaType: PROTOBUF, data: toBinary(InteractionSchema, interaction) },
+  );
+}
+
+function bodyOf(interaction: Interaction | string) {
+  return isInteraction(interaction)
+    ? { case: "interaction" as const, value: interaction }
+    : { case: "interactionJson" as const, value: interaction };
+}
+
+function recordOf(record: InteractionRecord | undefined): ConversationRecord {
+  if (record === undefined) {
+    throw new StatusError("INTERNAL", "the service sent no record");
+  }
+  const { conversation, position, id, appendedAt, body } = record;
+  return {
+    conversation,
+    position: Number(position),
+    id,
+    appendedAt: appendedAt && timestampDate(appendedAt),
+    interaction: body.case === "interaction" ? body.value : decode(body.value),
+  };
+}
+
+function decode(encoded: EncodedInteraction | undefined): Interaction {
+  const { mediaType = "", data = new Uint8Array() } = encoded ?? {};
+  return mediaType.includes("json")
+    ? interactionFromJson(decodeText(data))
+    : fromBinary(InteractionSchema, data);
+}
+
+async function ask<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw StatusError.from(error);
+  }
+}

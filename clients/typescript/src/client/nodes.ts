@@ -1,0 +1,159 @@
+/** Reading and writing single nodes, apart from calls. */
+
+import { createClient, type Transport } from "@connectrpc/connect";
+import { Decoder } from "../action/decoder.js";
+import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
+import { NodeService } from "../gen/a11/v1/node_service_pb.js";
+import { Chunk, endOf, fragmentOf, JSON_TYPE, OCTETS } from "../wire/chunk.js";
+import { stringifyJson } from "../wire/json.js";
+import { isOk, ok, type Status, StatusError } from "../wire/status.js";
+
+/** Which node. */
+export interface NodeOptions {
+  /** The session that the node belongs to. Default: the client's own. */
+  readonly session?: string | undefined;
+  /** The fragment to begin at. Default 0. */
+  readonly offset?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How often a lost connection is tried again, and after how long at first. */
+const ATTEMPTS = 8;
+const LEAST_PAUSE_MS = 50;
+/** How much is written before the service is asked what has arrived. */
+const BATCH_FRAGMENTS = 256;
+
+/** The values of a node from a place on, over as many connections as it takes. */
+export async function* readNode(
+  transport: Transport,
+  session: string,
+  id: string,
+  options: NodeOptions,
+): AsyncGenerator<unknown, void, undefined> {
+  const client = createClient(NodeService, transport);
+  const decoder = new Decoder({ name: id, mediaType: OCTETS, unary: false });
+  const rpc = options.signal === undefined ? {} : { signal: options.signal };
+  let offset = options.offset ?? 0;
+  for (let attempt = 0; ; attempt++) {
+    try {
+      for await (const { event } of client.readNode({ session, id, offset }, rpc)) {
+        if (event.case === "fragments") {
+          for (const fragment of event.value.fragments) {
+            attempt = 0;
+            offset = (fragment.seq ?? offset) + 1;
+            yield* decoder.push(fragment);
+          }
+        } else if (event.case === "end") {
+          if (!isOk(event.value)) {
+            throw StatusError.of(event.value);
+          }
+          return;
+        }
+      }
+      throw new StatusError("UNAVAILABLE", "the node's stream broke off");
+    } catch (error) {
+      await pauseOrThrow(error, attempt);
+    }
+  }
+}
+
+/** Writes a node: values in order, then {@link finish}, or {@link fail}. */
+export class NodeWriter {
+  readonly #write: (messages: NodeFragment[], close: Status | undefined) => Promise<void>;
+  readonly #id: string;
+  #next = 0;
+  #mediaType = "";
+  #pending: NodeFragment[] = [];
+  #flushing: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(transport: Transport, session: string, id: string, signal: AbortSignal | undefined) {
+    const client = createClient(NodeService, transport);
+    const rpc = signal === undefined ? {} : { signal };
+    this.#id = id;
+    this.#write = async (fragments, close) => {
+      async function* requests() {
+        yield { message: { case: "start" as const, value: { session, id } } };
+        if (fragments.length > 0) {
+          yield { message: { case: "fragments" as const, value: { fragments } } };
+        }
+        if (close !== undefined) {
+          yield { message: { case: "close" as const, value: close } };
+        }
+      }
+      for (let attempt = 0; ; attempt++) {
+        try {
+          // What arrived twice changes nothing.
+          await client.writeNode(requests(), rpc);
+          return;
+        } catch (error) {
+          await pauseOrThrow(error, attempt);
+        }
+      }
+    };
+  }
+
+  /**
+   * Writes the next value: a text, a {@link Chunk} or `Uint8Array`, anything else as JSON.
+   * Resolves when the service has it.
+   */
+  write(value: unknown): Promise<void> {
+    const chunk = chunkOfValue(value);
+    const fragment = fragmentOf(this.#id, chunk, true, this.#mediaType);
+    this.#mediaType = chunk.mediaType;
+    return this.#add(fragment);
+  }
+
+  /** Writes the end of the node. */
+  finish(): Promise<void> {
+    return this.#add(endOf(this.#id));
+  }
+
+  /** Closes the node with a failure, which every reader gets; without one, unfinished. */
+  async fail(error?: StatusError): Promise<void> {
+    await this.#flush();
+    await this.#write([], error?.toStatus() ?? ok());
+  }
+
+  #add(fragment: NodeFragment): Promise<void> {
+    fragment.seq = this.#next++;
+    this.#pending.push(fragment);
+    return this.#flush();
+  }
+
+  /** Sends what waits; what is added meanwhile goes with the next request. */
+  async #flush(): Promise<void> {
+    while (this.#flushing !== undefined) {
+      await this.#flushing;
+    }
+    const fragments = this.#pending.splice(0, BATCH_FRAGMENTS);
+    if (fragments.length > 0) {
+      this.#flushing = this.#write(fragments, undefined).finally(() => {
+        this.#flushing = undefined;
+      });
+      await this.#flushing;
+    }
+  }
+}
+
+function chunkOfValue(value: unknown): Chunk {
+  if (value instanceof Chunk) {
+    return value;
+  }
+  if (value instanceof Uint8Array) {
+    return new Chunk(OCTETS, value);
+  }
+  return typeof value === "string"
+    ? Chunk.text(value)
+    : new Chunk(JSON_TYPE, new TextEncoder().encode(stringifyJson(value)));
+}
+
+/** Waits before another attempt, where one may help. */
+async function pauseOrThrow(error: unknown, attempt: number): Promise<void> {
+  const failure = StatusError.from(error);
+  const mayHelp = failure.code === "UNAVAILABLE" && failure.reason === "UNSPECIFIED";
+  if (!mayHelp || attempt >= ATTEMPTS) {
+    throw failure;
+  }
+  await new Promise((resolve) => setTimeout(resolve, LEAST_PAUSE_MS * 2 ** attempt));
+}

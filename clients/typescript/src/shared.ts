@@ -1,0 +1,60 @@
+/** What the package offers in Node and in browsers alike. */
+
+export { Context } from "./action/context.js";
+export type { LogOptions } from "./action/log.js";
+export type {
+  Arguments,
+  Call,
+  CallEvent,
+  Caller,
+  CallOptions,
+  CallStatus,
+  LogEntry,
+  LogLevel,
+  StreamOptions,
+} from "./action/options.js";
+export { bytes, stream, text } from "./action/ports.js";
+export {
+  type ActionDefinition,
+  type Handler,
+  type HeaderDefinition,
+  Registry,
+} from "./action/registry.js";
+export { Client, type ClientOptions, type Refused } from "./client/client.js";
+export type {
+  ActionConfig,
+  BackendName,
+  CallResult,
+  ExecuteEvent,
+  ExecuteOptions,
+  RejectedCall,
+  Reply,
+  Result,
+} from "./client/execute.js";
+export type {
+  Appended,
+  ConversationRecord,
+  Converted,
+  Interactions,
+  NormalizedPart,
+} from "./client/interactions.js";
+export type { NodeOptions, NodeWriter } from "./client/nodes.js";
+export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";
+export type { Interaction } from "./gen/a11/v1/interaction_pb.js";
+export {
+  interactionFromJson,
+  interactionFromProtoJson,
+  interactionToJson,
+  interactionToProtoJson,
+} from "./interaction/portable.js";
+export {
+  type Appendable,
+  appendResult,
+  type UserTurnOptions,
+  userTurn,
+} from "./interaction/turns.js";
+export { isSame as isSameInteraction } from "./interaction/validity.js";
+export { Chunk } from "./wire/chunk.js";
+export type { Headers } from "./wire/headers.js";
+export type { JsonValue } from "./wire/json.js";
+export { Code, type CodeName, type ReasonName, StatusError } from "./wire/status.js";

@@ -1,0 +1,77 @@
+/** A client in Node: gRPC over one HTTP/2 connection. */
+
+import type { SecureClientSessionOptions } from "node:http2";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { Client, type ClientOptions } from "../client/client.js";
+import { StatusError } from "../wire/status.js";
+import { addressOf } from "./address.js";
+import { grpcDial } from "./grpc-session.js";
+import { adding } from "./metadata.js";
+
+/** How a Node program connects. */
+export interface ConnectOptions extends ClientOptions {
+  /** For `https`: certificates as Node's `tls.connect` takes them. */
+  readonly tls?: Pick<
+    SecureClientSessionOptions,
+    "ca" | "cert" | "key" | "passphrase" | "servername" | "rejectUnauthorized"
+  >;
+}
+
+/** The largest message either way. */
+const MAX_MESSAGE_BYTES = 64 << 20;
+/** How much of a stream, and of all together, is on its way: beyond it a round trip is waited for. */
+const WINDOW_BYTES = 1 << 20;
+
+/**
+ * Connects to a service.
+ *
+ * @param url - `http://HOST:PORT`, `https://HOST:PORT`, or `HOST:PORT`, which is clear text.
+ * @throws StatusError UNAVAILABLE, naming the URL, where the service cannot be reached.
+ */
+export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
+  const baseUrl = addressOf(url);
+  const nodeOptions = { ...options.tls, settings: { initialWindowSize: WINDOW_BYTES } };
+  const sessionManager = new Http2SessionManager(
+    baseUrl,
+    { pingIntervalMs: 30_000, pingTimeoutMs: 10_000 },
+    nodeOptions,
+  );
+  if ((await sessionManager.connect()) === "error") {
+    const cause = sessionManager.error();
+    throw new StatusError("UNAVAILABLE", `cannot reach ${baseUrl}: ${textOf(cause)}`, { cause });
+  }
+  const transport = createGrpcTransport({
+    baseUrl,
+    sessionManager,
+    interceptors: options.metadata === undefined ? [] : [adding(options.metadata)],
+    readMaxBytes: MAX_MESSAGE_BYTES,
+    writeMaxBytes: MAX_MESSAGE_BYTES,
+    // The service's own messages are small; compression costs more than it saves.
+    acceptCompression: [],
+  });
+  const client = new Client(
+    {
+      url: baseUrl,
+      transport,
+      dial: grpcDial(transport),
+      sessionCalls: "always",
+      canWriteNodes: true,
+      close: () => sessionManager.abort(),
+    },
+    options,
+  );
+  if (options.registry !== undefined) {
+    try {
+      await client.host(options.registry);
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+  }
+  return client;
+}
+
+function textOf(cause: unknown): string {
+  const errors = cause instanceof AggregateError ? cause.errors : [cause];
+  return errors.map((error) => (error instanceof Error ? error.message : String(error))).join("; ");
+}

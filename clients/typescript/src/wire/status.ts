@@ -1,0 +1,193 @@
+/** How something ended: codes, reasons, and the one error that callers see. */
+
+import { create } from "@bufbuild/protobuf";
+import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { ConnectError } from "@connectrpc/connect";
+import { Reason, type Status, StatusSchema } from "../gen/a11/v1/status_pb.js";
+
+export type { Status };
+export { Reason };
+
+/** The canonical codes by name. */
+export const Code = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  FAILED_PRECONDITION: 9,
+  ABORTED: 10,
+  OUT_OF_RANGE: 11,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+  DATA_LOSS: 15,
+  UNAUTHENTICATED: 16,
+} as const;
+
+/** A canonical code's name, such as `NOT_FOUND`. */
+export type CodeName = keyof typeof Code;
+
+/** A reason's name, such as `UNKNOWN_ACTION`; `UNSPECIFIED` where the code says all. */
+export type ReasonName = keyof typeof Reason;
+
+const CODE_NAMES = Object.keys(Code) as CodeName[];
+
+/** The name of a code; UNKNOWN for a number that is none. */
+export function codeName(code: number): CodeName {
+  return CODE_NAMES[code] ?? "UNKNOWN";
+}
+
+/** The name of a reason; UNSPECIFIED for one that is not known here. */
+export function reasonName(reason: Reason): ReasonName {
+  return (Reason[reason] as ReasonName | undefined) ?? "UNSPECIFIED";
+}
+
+/** The longest message that is sent, in characters. */
+const MAX_MESSAGE_LENGTH = 3000;
+const ERROR_DOMAIN = "a11";
+const ERROR_INFO = "google.rpc.ErrorInfo";
+
+/** A status that is sent or received. */
+export function status(
+  code: CodeName,
+  message: string,
+  reason: ReasonName = "UNSPECIFIED",
+): Status {
+  const cut =
+    message.length <= MAX_MESSAGE_LENGTH
+      ? message
+      : `${message.slice(0, MAX_MESSAGE_LENGTH)}… [cut, ${message.length} characters in all]`;
+  return create(StatusSchema, {
+    code: Code[code],
+    message: cut.toWellFormed(),
+    reason: Reason[reason],
+  });
+}
+
+/** The status of what went well. */
+export function ok(): Status {
+  return create(StatusSchema);
+}
+
+/** Whether it went well. */
+export function isOk(status: Status | undefined): boolean {
+  return status === undefined || status.code === 0;
+}
+
+/**
+ * What every failure of this package is thrown as. Branch on {@link code} and
+ * {@link reason}, never on the message.
+ */
+export class StatusError extends Error {
+  override readonly name = "StatusError";
+  /** The canonical code, such as `NOT_FOUND`. */
+  readonly code: CodeName;
+  /** Why, such as `UNKNOWN_ACTION`; `UNSPECIFIED` where the code says all. */
+  readonly reason: ReasonName;
+  /** Further facts, each one JSON value as text. */
+  readonly details: readonly string[];
+
+  /**
+   * @param code - What a handler that throws this ends its call with.
+   * @param message - For people; the model reads it.
+   */
+  constructor(
+    code: CodeName,
+    message: string,
+    options: { reason?: ReasonName; details?: readonly string[]; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.reason = options.reason ?? "UNSPECIFIED";
+    this.details = options.details ?? [];
+  }
+
+  /** The error of a status that is not OK. */
+  static of(status: Status): StatusError {
+    return new StatusError(codeName(status.code), status.message, {
+      reason: reasonName(status.reason),
+      details: status.details,
+    });
+  }
+
+  /** Whatever was thrown, as this error; `CANCELLED` for an abort. */
+  static from(error: unknown): StatusError {
+    if (error instanceof StatusError) {
+      return error;
+    }
+    if (error instanceof ConnectError) {
+      const code = isBroken(error) ? "UNAVAILABLE" : codeName(error.code);
+      return new StatusError(code, error.rawMessage, {
+        reason: reasonOf(error),
+        cause: error.cause ?? error,
+      });
+    }
+    if (isAbort(error)) {
+      return new StatusError("CANCELLED", "the caller cancelled", {
+        reason: "CANCELLED",
+        cause: error,
+      });
+    }
+    const message = error instanceof Error ? error.message : String(error);
+    return new StatusError("UNKNOWN", message, { cause: error });
+  }
+
+  /** The status of this error. */
+  toStatus(): Status {
+    return create(StatusSchema, {
+      ...status(this.code, this.message, this.reason),
+      details: [...this.details],
+    });
+  }
+}
+
+/** An error for something that is wrong with what the caller gave. */
+export function invalid(message: string, reason: ReasonName = "INVALID_REQUEST"): StatusError {
+  return new StatusError("INVALID_ARGUMENT", message, { reason });
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
+}
+
+/** What the transport says where a connection broke, and no status came. */
+const BROKEN = /^http\/2 stream closed with|^protocol error: missing|^premature/;
+
+/** Whether an error is the connection's, rather than the service's answer. */
+function isBroken(error: ConnectError): boolean {
+  const { cause } = error;
+  return BROKEN.test(error.rawMessage) || (cause instanceof Error && !isAbort(cause));
+}
+
+/** The reason in a gRPC error's `google.rpc.ErrorInfo`. */
+function reasonOf(error: ConnectError): ReasonName {
+  for (const detail of error.details) {
+    if (!("type" in detail) || detail.type !== ERROR_INFO || !("value" in detail)) {
+      continue;
+    }
+    const fields: Record<number, string> = {};
+    try {
+      const reader = new BinaryReader(detail.value as Uint8Array);
+      while (reader.pos < reader.len) {
+        const [field, wireType] = reader.tag();
+        if (field === 1 || field === 2) {
+          fields[field] = reader.string();
+        } else {
+          reader.skip(wireType, field);
+        }
+      }
+    } catch {
+      continue;
+    }
+    const reason = fields[1] ?? "";
+    if (fields[2] === ERROR_DOMAIN && reason in Reason) {
+      return reason as ReasonName;
+    }
+  }
+  return "UNSPECIFIED";
+}

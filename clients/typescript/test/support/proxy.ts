@@ -1,0 +1,61 @@
+/** A TCP proxy whose connections a test cuts, or lets stand still. */
+
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+export interface Proxy {
+  readonly address: string;
+  /** How many connections were made. */
+  connections(): number;
+  /** Cuts every connection that there is; new ones are let through. */
+  cut(): void;
+  /** From now on, or no longer, new connections are refused. */
+  refuse(refused: "refuse" | "accept"): void;
+  close(): Promise<void>;
+}
+
+export async function startProxy(target: string): Promise<Proxy> {
+  const [host, port] = target.split(":") as [string, string];
+  const sockets = new Set<Socket>();
+  let refusing = false;
+  let made = 0;
+  const server = createServer((near) => {
+    if (refusing) {
+      near.destroy();
+      return;
+    }
+    made++;
+    const far = connect(Number(port), host);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from);
+      from.setNoDelay(true);
+      from.on("error", () => {});
+      from.on("close", () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+      from.pipe(to);
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    connections: () => made,
+    cut: () => {
+      for (const socket of sockets) {
+        socket.resetAndDestroy();
+      }
+    },
+    refuse: (refused) => {
+      refusing = refused === "refuse";
+    },
+    close: async () => {
+      for (const socket of sockets) {
+        socket.destroy();
+      }
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
