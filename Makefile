@@ -115,7 +115,7 @@ bench: ## The benchmarks (minutes; on an otherwise idle machine)
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed in this folder
-	@rm -rf .venv tools/node_modules tests/interop/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist examples/node_modules
+	@rm -rf .venv tools/node_modules tests/interop/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist examples/node_modules clients/python/.*_cache
 	@cargo clean $(QUIET)
 
 # What the above need.

@@ -10,6 +10,9 @@ import pytest
 
 import a11_grpc
 from a11_grpc import Chunk, Client, Code, Context, Finished, Log, Output, Reason, StatusError
+from a11_grpc._proto.action_pb2 import LogEntry
+from a11_grpc.client.call import MAX_HELD_LOGS
+from a11_grpc.session.core import events
 
 REGISTRY = a11_grpc.Registry()
 
@@ -180,10 +183,48 @@ async def test_a_started_call_is_written_while_it_runs(hosted: Client) -> None:
     assert call.status is not None
 
 
+async def test_a_result_can_be_asked_for_again(hosted: Client) -> None:
+    call = await hosted.start("c_counted", text="a b")
+    expected = {"words": ["a", "b"], "total": 2, "note": None}
+    assert await call.result() == expected
+    assert await call.result() == expected
+    with pytest.raises(StatusError):
+        await call.write("nope", 1)
+
+
+async def test_who_waits_no_longer_cancels_the_call(hosted: Client) -> None:
+    calling = asyncio.ensure_future(hosted.call("c_echo", values=forever()))
+    while not forever_began.is_set():
+        await asyncio.sleep(0.001)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert await hosted.call("c_upper", text="a") == "A"
+
+
+forever_began = asyncio.Event()
+
+
+async def forever() -> AsyncIterator[int]:
+    yield 1
+    forever_began.set()
+    await asyncio.sleep(3600)
+
+
 async def test_narration_comes_beside_the_result(hosted: Client) -> None:
     logs: list[Log] = []
     assert await hosted.with_options(on_log=logs.append).call("c_narrate", topic="x") == "x"
     assert logs == [Log("Looked up x.\n"), Log("Done.", "warn", "end")]
+
+
+async def test_narration_that_nobody_takes_loses_its_oldest_entries(hosted: Client) -> None:
+    call = await hosted.start("c_echo")
+    for number in range(MAX_HELD_LOGS + 100):
+        call._deliver(events.Logged(1, LogEntry(text=str(number)), 0))
+    await call.close("values")
+    logs = [event.text async for event in call if isinstance(event, Log)]
+    assert logs[0] == "[100 earlier log entries were dropped]\n"
+    assert logs[1:] == [str(number) for number in range(100, MAX_HELD_LOGS + 100)]
 
 
 async def test_an_input_that_fails_cancels_the_call(hosted: Client) -> None:

@@ -162,13 +162,47 @@ async def test_what_happens_is_told_as_it_happens(hosted: Client) -> None:
     assert [call.value for call in summary.results] == [["x", "y"], "z"]
 
 
+async def test_odd_arguments_arrive_as_they_are_or_are_refused_at_the_door(hosted: Client) -> None:
+    """Scenario 16."""
+    registry = Registry()
+
+    @registry.action
+    async def e_same(value: object) -> object:
+        """What it got."""
+        return value
+
+    await hosted.host(registry)
+
+    async def same(value: object) -> None:
+        result = await hosted.execute(claude(("a", "e_same", {"value": value})), allow=["e_same"])
+        assert result.results[0].status.is_ok, result.results[0].status
+        assert result.results[0].value == value
+
+    odd: list[object] = [None, (1 << 63) - 1, 1.5e300, "\u2028 😀", {"a": [None, {}]}]
+    for value in odd:
+        await same(value)
+    for depth in (30, 33, 40, 101):
+        nested: object = 1
+        for _ in range(depth):
+            nested = [nested]
+        await same(nested)
+    for refused in (float("nan"), float("inf"), "\ud800"):
+        with pytest.raises(StatusError) as caught:
+            await same(refused)
+        assert caught.value.reason is Reason.INVALID_REQUEST
+    with pytest.raises(StatusError) as caught:
+        await hosted.execute('{"role":"assistant","content":[NaN]}', allow=["e_same"])
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
 async def test_leaving_the_events_cancels_the_calls(client: Client) -> None:
     registry = Registry()
-    ended = asyncio.Event()
+    began, ended = asyncio.Event(), asyncio.Event()
 
     @registry.action
     async def e_wait() -> None:
         """Waits."""
+        began.set()
         try:
             await asyncio.sleep(3600)
         finally:
@@ -176,6 +210,7 @@ async def test_leaving_the_events_cancels_the_calls(client: Client) -> None:
 
     await client.host(registry)
     async for _ in client.execute_stream(claude(("a", "e_wait", {})), allow=["e_wait"]):
+        await began.wait()
         break
     async with asyncio.timeout(10):
         await ended.wait()

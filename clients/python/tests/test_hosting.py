@@ -27,6 +27,7 @@ from a11_grpc import (
     Status,
     StatusError,
 )
+from a11_grpc.hosting import host
 
 REGISTRY = Registry()
 
@@ -230,6 +231,25 @@ async def test_leaving_a_call_cancels_its_handler(client: Client) -> None:
     assert isinstance(blocker.error, asyncio.CancelledError)
 
 
+async def test_a_handler_that_only_writes_hears_of_its_end_too(client: Client) -> None:
+    registry, ended = Registry(), asyncio.Event()
+
+    @registry.action
+    async def h_endless(blob: str) -> AsyncIterator[str]:
+        """Waits for nothing but room."""
+        try:
+            while True:
+                yield blob
+        finally:
+            ended.set()
+
+    await client.host(registry)
+    async for _ in client.stream("h_endless", blob="x" * 1000):
+        break
+    async with asyncio.timeout(10):
+        await ended.wait()
+
+
 async def test_a_deadline_ends_the_call_and_its_handler(client: Client) -> None:
     blocker, registry = Blocker(), Registry()
 
@@ -240,7 +260,7 @@ async def test_a_deadline_ends_the_call_and_its_handler(client: Client) -> None:
 
     await client.host(registry)
     began = time.monotonic()
-    status = await fails(client.with_options(timeout=0.2), "h_late")
+    status = await fails(client.with_options(timeout=1), "h_late")
     assert (status.code, status.reason) == (Code.DEADLINE_EXCEEDED, Reason.DEADLINE)
     assert time.monotonic() - began < 5
     async with asyncio.timeout(10):
@@ -248,6 +268,52 @@ async def test_a_deadline_ends_the_call_and_its_handler(client: Client) -> None:
     assert isinstance(blocker.error, asyncio.CancelledError)
     status = await fails(client.with_options(timeout=-1), "h_late")
     assert status.code is Code.DEADLINE_EXCEEDED
+
+
+async def test_a_handler_that_ignores_its_end_is_given_up_and_reported(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Scenario 20."""
+    monkeypatch.setattr(host, "ABANDON_AFTER", 0.05)
+    registry, release, began = Registry(), asyncio.Event(), asyncio.Event()
+
+    @registry.action
+    async def h_stubborn() -> str:
+        """Goes on whatever it is told."""
+        began.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    await client.host(registry)
+    call = await client.start("h_stubborn")
+    await began.wait()
+    call.cancel()
+    async with asyncio.timeout(10):
+        while "h_stubborn" not in caplog.text:
+            await asyncio.sleep(0.005)
+    assert "ignores that its call is over" in caplog.text
+    assert await client.call("word_count", text="a") == {"words": 1, "lines": 1, "characters": 2}
+    release.set()
+
+
+async def test_threads_that_wait_for_each_other_do_not_run_out(client: Client) -> None:
+    registry = Registry()
+
+    @registry.action
+    def h_chain(ctx: Context, depth: int) -> int:
+        """As deep as it is told, each level in a thread that waits."""
+        if depth == 0:
+            return 0
+        return 1 + int(ctx.wait_for(ctx.call("h_chain", depth=depth - 1)))
+
+    await client.host(registry)
+    async with asyncio.timeout(60):
+        found = await asyncio.gather(*(client.call("h_chain", depth=7) for _ in range(12)))
+    assert found == [7] * 12
 
 
 async def test_a_thread_is_told_that_its_call_is_over(client: Client) -> None:

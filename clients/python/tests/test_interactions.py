@@ -57,7 +57,7 @@ async def test_a_watcher_sees_what_is_appended_later(storing: Client) -> None:
         assert (await anext(watching)).id == first.id
         await storing.interactions.append("talk", second)
         assert (await anext(watching)).id == second.id
-    await watching.aclose()  # type: ignore[attr-defined]
+    await watching.aclose()
 
 
 async def test_a_conversation_is_converted_for_another_provider(storing: Client) -> None:

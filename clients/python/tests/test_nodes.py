@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -61,6 +63,35 @@ async def test_a_node_that_fails_gives_every_reader_its_status(client: Client) -
             found.append(value)
     assert found == [1]
     assert caught.value.code is Code.DATA_LOSS
+
+
+async def test_the_ports_of_a_call_are_nodes_of_its_run(address: str, client: Client) -> None:
+    registry, run = a11_grpc.Registry(), uuid.uuid4().hex
+
+    @registry.action
+    async def n_double(numbers: AsyncIterator[int]) -> AsyncIterator[int]:
+        """Twice as much."""
+        async for number in numbers:
+            yield number * 2
+
+    await client.host(registry)
+    async with asyncio.timeout(20), a11_grpc.connect(address) as other:
+        call = await client.with_options(headers={"x-a11-run": run}).start("n_double")
+        calling = asyncio.ensure_future(call.result())
+        while True:
+            try:
+                async with other.write_node("numbers", run=run) as node:
+                    await node.write(1)
+                    await node.write(2)
+                break
+            except StatusError as error:
+                # The call is still on its way.
+                assert error.reason is Reason.UNKNOWN_NODE
+        assert await collected(other, "output", run=run) == [2, 4]
+        assert await calling == [2, 4]
+    with pytest.raises(StatusError) as caught:
+        await collected(client, "output", run=uuid.uuid4().hex)
+    assert caught.value.reason is Reason.UNKNOWN_NODE
 
 
 async def test_misuse_is_refused(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import zipfile
 from pathlib import Path
@@ -28,4 +29,4 @@ async def test_a_wheel_has_the_types_and_nothing_but_the_package(tmp_path: Path)
 
 def test_everything_that_is_offered_is_there_and_documented() -> None:
     for name in a11_grpc.__all__:
-        assert getattr(a11_grpc, name).__doc__, name
+        assert inspect.getdoc(getattr(a11_grpc, name)), name

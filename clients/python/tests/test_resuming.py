@@ -72,6 +72,7 @@ async def test_a_hundred_cuts_lose_and_repeat_nothing(server: Server) -> None:
         a11_grpc.connect(hosting.address, registry=registry_of("r_echo")) as host,
         a11_grpc.connect(calling.address) as caller,
     ):
+        sessions = (host.session_id, await caller.open_session())
         streams = [Echoing(caller, "r_echo") for _ in range(3)]
         streams.append(Echoing(host, "r_echo"))
         async with asyncio.timeout(90), asyncio.TaskGroup() as group:
@@ -89,8 +90,7 @@ async def test_a_hundred_cuts_lose_and_repeat_nothing(server: Server) -> None:
         for stream in streams:
             assert stream.received == list(range(stream.sent))
         assert calling.accepted > CUTS // 4
-        sessions = (host.session_id, caller.session_id)
-        assert None not in sessions
+        assert (host.session_id, await caller.open_session()) == sessions
 
 
 async def test_a_session_goes_on_under_its_id(server: Server) -> None:
@@ -105,7 +105,9 @@ async def test_a_session_goes_on_under_its_id(server: Server) -> None:
         assert client.session_id == session
 
 
-async def test_a_service_that_was_started_anew_gets_a_new_session() -> None:
+async def test_a_service_that_was_started_anew_gets_a_new_session(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with serving() as first:
         port = first.port
         client = await a11_grpc.connect(first.address, registry=registry_of("r_anew"))
@@ -126,6 +128,7 @@ async def test_a_service_that_was_started_anew_gets_a_new_session() -> None:
                 await asyncio.sleep(0.01)
             assert await other.call("r_anew", values=[2]) == [2]
         assert client.session_id != session
+        assert "the session was lost" in caplog.text
 
 
 async def test_without_anything_hosted_a_new_session_is_opened_at_the_next_call() -> None:

@@ -8,8 +8,9 @@ helpers that need no server. Failures are `StatusError`, to be told apart by `co
 """
 
 from a11_grpc import interaction
-from a11_grpc.client.call import Call, Event, Finished, Log, Output
+from a11_grpc.client.call import Call
 from a11_grpc.client.client import Client, connect
+from a11_grpc.client.events import Event, Finished, Log, Output
 from a11_grpc.client.execute import (
     CallResult,
     Ended,

@@ -128,7 +128,10 @@ async def _host(registry: Registry, server: str, name: str) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        try:
+            loop.add_signal_handler(number, stop.set)
+        except NotImplementedError:  # On Windows.
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
     # What is refused at first is said below, in its own form.
     logging.getLogger("a11_grpc.session").setLevel(logging.ERROR)
     connecting = asyncio.ensure_future(_connected(registry, server, name))

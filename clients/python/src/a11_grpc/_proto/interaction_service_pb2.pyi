@@ -147,7 +147,10 @@ class AppendInteractionRequest(_message.Message):
 
     @_builtins.property
     def interaction(self) -> _interaction_pb2.Interaction:
-        """As a message. Fields that this server does not know are lost."""
+        """As a message, which is kept as the bytes that came: the same as `encoded`
+        with its media type. A call in it may have the id that its provider gave,
+        which is no name: at most 255 characters, none of them control characters.
+        """
 
     def __init__(
         self,

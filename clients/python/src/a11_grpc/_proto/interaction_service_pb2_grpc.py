@@ -31,7 +31,7 @@ class InteractionServiceStub(object):
     A conversation's order is the order in which its interactions were appended;
     an interaction's place in it is its position, from 1, which never changes. An
     interaction's id is unique within its conversation. What was appended is never
-    changed, and what was appended as bytes is handed out as those bytes.
+    changed, and is handed out as the bytes that came.
 
     A server that runs without a store answers UNIMPLEMENTED (UNSUPPORTED) to all
     that needs one. Every RPC may end UNAVAILABLE (STORE_UNAVAILABLE): the engine
@@ -112,7 +112,7 @@ class InteractionServiceServicer(object):
     A conversation's order is the order in which its interactions were appended;
     an interaction's place in it is its position, from 1, which never changes. An
     interaction's id is unique within its conversation. What was appended is never
-    changed, and what was appended as bytes is handed out as those bytes.
+    changed, and is handed out as the bytes that came.
 
     A server that runs without a store answers UNIMPLEMENTED (UNSUPPORTED) to all
     that needs one. Every RPC may end UNAVAILABLE (STORE_UNAVAILABLE): the engine
@@ -327,7 +327,7 @@ class InteractionService(object):
     A conversation's order is the order in which its interactions were appended;
     an interaction's place in it is its position, from 1, which never changes. An
     interaction's id is unique within its conversation. What was appended is never
-    changed, and what was appended as bytes is handed out as those bytes.
+    changed, and is handed out as the bytes that came.
 
     A server that runs without a store answers UNIMPLEMENTED (UNSUPPORTED) to all
     that needs one. Every RPC may end UNAVAILABLE (STORE_UNAVAILABLE): the engine

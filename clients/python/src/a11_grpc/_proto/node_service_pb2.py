@@ -26,7 +26,7 @@ from a11_grpc._proto import chunk_pb2 as a11_dot_v1_dot_chunk__pb2
 from a11_grpc._proto import status_pb2 as a11_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x61\x31\x31/v1/node_service.proto\x12\x06\x61\x31\x31.v1\x1a\x12\x61\x31\x31/v1/chunk.proto\x1a\x13\x61\x31\x31/v1/status.proto\">\n\x0fReadNodeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\r\"f\n\x10ReadNodeResponse\x12*\n\tfragments\x18\x01 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1d\n\x03\x65nd\x18\x02 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\x07\n\x05\x65vent\"\x93\x01\n\x10WriteNodeRequest\x12\'\n\x05start\x18\x01 \x01(\x0b\x32\x16.a11.v1.WriteNodeStartH\x00\x12*\n\tfragments\x18\x02 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1f\n\x05\x63lose\x18\x03 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\t\n\x07message\"-\n\x0eWriteNodeStart\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"7\n\x11WriteNodeResponse\x12\x10\n\x08next_seq\x18\x01 \x01(\r\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x32\x92\x01\n\x0bNodeService\x12?\n\x08ReadNode\x12\x17.a11.v1.ReadNodeRequest\x1a\x18.a11.v1.ReadNodeResponse0\x01\x12\x42\n\tWriteNode\x12\x18.a11.v1.WriteNodeRequest\x1a\x19.a11.v1.WriteNodeResponse(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x61\x31\x31/v1/node_service.proto\x12\x06\x61\x31\x31.v1\x1a\x12\x61\x31\x31/v1/chunk.proto\x1a\x13\x61\x31\x31/v1/status.proto\"K\n\x0fReadNodeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\r\x12\x0b\n\x03run\x18\x04 \x01(\t\"f\n\x10ReadNodeResponse\x12*\n\tfragments\x18\x01 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1d\n\x03\x65nd\x18\x02 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\x07\n\x05\x65vent\"\x93\x01\n\x10WriteNodeRequest\x12\'\n\x05start\x18\x01 \x01(\x0b\x32\x16.a11.v1.WriteNodeStartH\x00\x12*\n\tfragments\x18\x02 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1f\n\x05\x63lose\x18\x03 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\t\n\x07message\":\n\x0eWriteNodeStart\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0b\n\x03run\x18\x03 \x01(\t\"7\n\x11WriteNodeResponse\x12\x10\n\x08next_seq\x18\x01 \x01(\r\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x32\x92\x01\n\x0bNodeService\x12?\n\x08ReadNode\x12\x17.a11.v1.ReadNodeRequest\x1a\x18.a11.v1.ReadNodeResponse0\x01\x12\x42\n\tWriteNode\x12\x18.a11.v1.WriteNodeRequest\x1a\x19.a11.v1.WriteNodeResponse(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,15 +34,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'a11.v1.node_service_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_READNODEREQUEST']._serialized_start=78
-  _globals['_READNODEREQUEST']._serialized_end=140
-  _globals['_READNODERESPONSE']._serialized_start=142
-  _globals['_READNODERESPONSE']._serialized_end=244
-  _globals['_WRITENODEREQUEST']._serialized_start=247
-  _globals['_WRITENODEREQUEST']._serialized_end=394
-  _globals['_WRITENODESTART']._serialized_start=396
-  _globals['_WRITENODESTART']._serialized_end=441
-  _globals['_WRITENODERESPONSE']._serialized_start=443
-  _globals['_WRITENODERESPONSE']._serialized_end=498
-  _globals['_NODESERVICE']._serialized_start=501
-  _globals['_NODESERVICE']._serialized_end=647
+  _globals['_READNODEREQUEST']._serialized_end=153
+  _globals['_READNODERESPONSE']._serialized_start=155
+  _globals['_READNODERESPONSE']._serialized_end=257
+  _globals['_WRITENODEREQUEST']._serialized_start=260
+  _globals['_WRITENODEREQUEST']._serialized_end=407
+  _globals['_WRITENODESTART']._serialized_start=409
+  _globals['_WRITENODESTART']._serialized_end=467
+  _globals['_WRITENODERESPONSE']._serialized_start=469
+  _globals['_WRITENODERESPONSE']._serialized_end=524
+  _globals['_NODESERVICE']._serialized_start=527
+  _globals['_NODESERVICE']._serialized_end=673
 # @@protoc_insertion_point(module_scope)

@@ -27,22 +27,26 @@ class ReadNodeRequest(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
     session: _builtins.str
-    """Required. The id of the session that the node belongs to."""
+    """Required, unless `run` is given. The session that the node belongs to."""
     id: _builtins.str
-    """Required. The node's id, a Name."""
+    """Required. The node's id, a Name; of a run, the name of an output port."""
     offset: _builtins.int
     """Optional. The seq to begin at. Unset: 0."""
+    run: _builtins.str
+    """Instead of `session`: the run that the node belongs to."""
     def __init__(
         self,
         *,
         session: _builtins.str = ...,
         id: _builtins.str = ...,
         offset: _builtins.int = ...,
+        run: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "offset", b"offset", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "offset", b"offset", "run", b"run", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -130,19 +134,23 @@ class WriteNodeStart(_message.Message):
 
     SESSION_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
     session: _builtins.str
-    """Required. The id of the session that the node belongs to."""
+    """Required, unless `run` is given. The session that the node belongs to."""
     id: _builtins.str
-    """Required. The node's id, a Name."""
+    """Required. The node's id, a Name; of a run, the name of an input port."""
+    run: _builtins.str
+    """Instead of `session`: the run that the node belongs to."""
     def __init__(
         self,
         *,
         session: _builtins.str = ...,
         id: _builtins.str = ...,
+        run: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "run", b"run", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

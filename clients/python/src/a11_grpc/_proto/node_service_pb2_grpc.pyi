@@ -15,10 +15,26 @@ GRPC_VERSION: str
 class NodeServiceStub:
     """Reads and writes single nodes, apart from calls.
 
-    A node has the session that it belongs to and an id. It comes to be when it is
-    first written or read, has one logical writer and any number of readers, and
-    is kept 60 s after it was closed, or until its session is gone. Each reader
-    has its own pace; the slowest one holds up the writer at 1 MiB.
+    A node belongs to a session or to a run, and has an id in it. It has one
+    logical writer and any number of readers. Each reader has its own pace; the
+    slowest one holds up the writer at 1 MiB, and 1 MiB of what all have read is
+    kept for those that come later.
+
+    A session's node comes to be when it is first written or read, and is kept 60 s
+    after it was closed, or until its session is gone.
+
+    A run's nodes are the ports of one call of RunAction, StreamAction, CallAction
+    or a session, whose caller chose an id for the run and sent it as the header
+    `x-a11-run`: a Name of 22 to 64 characters. Outputs can be read, inputs
+    written, while the call runs; outputs 60 s longer. Past 4,096 runs, or 64 MiB
+    in the outputs of runs that are over, those that ended first are let go before
+    their time. A run's id that is in use is ALREADY_EXISTS (NAME_TAKEN) for the
+    second call, more runs at once RESOURCE_EXHAUSTED (SESSION_LIMIT). The id goes
+    to no handler and into no nested call.
+
+    Whoever knows the id of a session or run is let in: a run's id must be one that
+    nobody can guess, with at least 128 random bits, such as a random UUID, and a
+    new one for each call.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -28,7 +44,8 @@ class NodeServiceStub:
     The response messages are fragments in order, each once, with `seq`; then
     `end`, last. A reader that lost its connection calls again with the seq
     after the last one it has. Errors: INVALID_ARGUMENT (INVALID_REQUEST);
-    UNAVAILABLE (UNKNOWN_SESSION); OUT_OF_RANGE (TRIMMED) for a place that is no
+    UNAVAILABLE (UNKNOWN_SESSION); NOT_FOUND (UNKNOWN_NODE) for a run that is not
+    or no longer here, or has no such output; OUT_OF_RANGE (TRIMMED) for a place that is no
     longer kept: begin later; RESOURCE_EXHAUSTED (SESSION_LIMIT) for a session
     with too many nodes. The node's own failure is in `end`.
     """
@@ -39,8 +56,10 @@ class NodeServiceStub:
     `seq`, and at most one `close`, last. A fragment sent twice changes nothing,
     so a writer that lost its connection calls again and repeats what it is not
     sure of; `start` alone answers with what has arrived. Leaving closes
-    nothing; a node without a final fragment whose writer does not come back in
-    60 s fails with UNAVAILABLE (PEER_LOST). Errors: INVALID_ARGUMENT
+    nothing; a session's node without a final fragment whose writer does not come
+    back in 60 s fails with UNAVAILABLE (PEER_LOST). A run's inputs are those
+    that its caller left open, and end when the caller ends them, too. Errors:
+    NOT_FOUND (UNKNOWN_NODE) as in ReadNode, INVALID_ARGUMENT
     (INVALID_REQUEST, SEQ_CONFLICT, PAST_FINAL); FAILED_PRECONDITION
     (NODE_CLOSED); RESOURCE_EXHAUSTED (NODE_FULL, SESSION_LIMIT); UNAVAILABLE
     (UNKNOWN_SESSION).
@@ -49,10 +68,26 @@ class NodeServiceStub:
 class NodeServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads and writes single nodes, apart from calls.
 
-    A node has the session that it belongs to and an id. It comes to be when it is
-    first written or read, has one logical writer and any number of readers, and
-    is kept 60 s after it was closed, or until its session is gone. Each reader
-    has its own pace; the slowest one holds up the writer at 1 MiB.
+    A node belongs to a session or to a run, and has an id in it. It has one
+    logical writer and any number of readers. Each reader has its own pace; the
+    slowest one holds up the writer at 1 MiB, and 1 MiB of what all have read is
+    kept for those that come later.
+
+    A session's node comes to be when it is first written or read, and is kept 60 s
+    after it was closed, or until its session is gone.
+
+    A run's nodes are the ports of one call of RunAction, StreamAction, CallAction
+    or a session, whose caller chose an id for the run and sent it as the header
+    `x-a11-run`: a Name of 22 to 64 characters. Outputs can be read, inputs
+    written, while the call runs; outputs 60 s longer. Past 4,096 runs, or 64 MiB
+    in the outputs of runs that are over, those that ended first are let go before
+    their time. A run's id that is in use is ALREADY_EXISTS (NAME_TAKEN) for the
+    second call, more runs at once RESOURCE_EXHAUSTED (SESSION_LIMIT). The id goes
+    to no handler and into no nested call.
+
+    Whoever knows the id of a session or run is let in: a run's id must be one that
+    nobody can guess, with at least 128 random bits, such as a random UUID, and a
+    new one for each call.
     """
 
     @_abc_1.abstractmethod
@@ -66,7 +101,8 @@ class NodeServiceServicer(metaclass=_abc_1.ABCMeta):
         The response messages are fragments in order, each once, with `seq`; then
         `end`, last. A reader that lost its connection calls again with the seq
         after the last one it has. Errors: INVALID_ARGUMENT (INVALID_REQUEST);
-        UNAVAILABLE (UNKNOWN_SESSION); OUT_OF_RANGE (TRIMMED) for a place that is no
+        UNAVAILABLE (UNKNOWN_SESSION); NOT_FOUND (UNKNOWN_NODE) for a run that is not
+        or no longer here, or has no such output; OUT_OF_RANGE (TRIMMED) for a place that is no
         longer kept: begin later; RESOURCE_EXHAUSTED (SESSION_LIMIT) for a session
         with too many nodes. The node's own failure is in `end`.
         """
@@ -83,8 +119,10 @@ class NodeServiceServicer(metaclass=_abc_1.ABCMeta):
         `seq`, and at most one `close`, last. A fragment sent twice changes nothing,
         so a writer that lost its connection calls again and repeats what it is not
         sure of; `start` alone answers with what has arrived. Leaving closes
-        nothing; a node without a final fragment whose writer does not come back in
-        60 s fails with UNAVAILABLE (PEER_LOST). Errors: INVALID_ARGUMENT
+        nothing; a session's node without a final fragment whose writer does not come
+        back in 60 s fails with UNAVAILABLE (PEER_LOST). A run's inputs are those
+        that its caller left open, and end when the caller ends them, too. Errors:
+        NOT_FOUND (UNKNOWN_NODE) as in ReadNode, INVALID_ARGUMENT
         (INVALID_REQUEST, SEQ_CONFLICT, PAST_FINAL); FAILED_PRECONDITION
         (NODE_CLOSED); RESOURCE_EXHAUSTED (NODE_FULL, SESSION_LIMIT); UNAVAILABLE
         (UNKNOWN_SESSION).

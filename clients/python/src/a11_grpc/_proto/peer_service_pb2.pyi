@@ -411,7 +411,10 @@ Global___PublishedFrame: _TypeAlias = PublishedFrame  # noqa: Y015
 
 @_typing.final
 class RefusedAction(_message.Message):
-    """An action that is not served for its host."""
+    """An action that is not served for its host. It can be called at its session all
+    the same (`a11://SESSION`), and where another session holds the name it is
+    served once no session does, which its host is not told.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -514,7 +517,9 @@ class CallFrame(_message.Message):
     """
     @_builtins.property
     def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
-        """Header name, lower case → value."""
+        """Header name, lower case → value. To a service, `x-a11-run` is an id by which
+        its NodeService reaches the call's ports.
+        """
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:

@@ -111,6 +111,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """
     REASON_SESSION_RESUMED: _Reason.ValueType  # 36
     """ABORTED. The session goes on over another connection."""
+    REASON_PEER_NOT_PERMITTED: _Reason.ValueType  # 40
+    """PERMISSION_DENIED. The service may dial such servers, but not this one."""
     REASON_UNKNOWN_CONVERSATION: _Reason.ValueType  # 50
     """NOT_FOUND. There is no conversation of that name."""
     REASON_UNKNOWN_INTERACTION: _Reason.ValueType  # 51
@@ -227,6 +229,8 @@ frame, answers that the other side does not read.
 """
 REASON_SESSION_RESUMED: Reason.ValueType  # 36
 """ABORTED. The session goes on over another connection."""
+REASON_PEER_NOT_PERMITTED: Reason.ValueType  # 40
+"""PERMISSION_DENIED. The service may dial such servers, but not this one."""
 REASON_UNKNOWN_CONVERSATION: Reason.ValueType  # 50
 """NOT_FOUND. There is no conversation of that name."""
 REASON_UNKNOWN_INTERACTION: Reason.ValueType  # 51

@@ -5,54 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from a11_grpc._proto.action_pb2 import LogEntry, LogLevel
 from a11_grpc._proto.chunk_pb2 import NodeFragment
+from a11_grpc.client.events import Event, Finished, Log, Output, log_from_proto
+from a11_grpc.client.reading import Reading
 from a11_grpc.schema import ActionSchema, Port
-from a11_grpc.session.core import NewCall, events
+from a11_grpc.session.core import NewCall, Room, events
 from a11_grpc.session.inbox import Inbox
 from a11_grpc.session.session import Channel, ChannelEvent, Session
-from a11_grpc.wire.chunk import Chunk, Kind
+from a11_grpc.wire.chunk import Kind
 from a11_grpc.wire.status import Reason, Status, StatusError
-from a11_grpc.wire.values import Decoder, Encoder, UnfitError
+from a11_grpc.wire.values import Encoder, UnfitError
 
 log = logging.getLogger("a11_grpc.client")
 
+MAX_HELD_LOGS = 1024
+"""How many log entries are held for a caller that does not take them; older ones go."""
+
 LATE = 0.5
 """How much longer than its timeout a call may take to be told so, in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A value that the action put out: one of a stream port, the one of another."""
-
-    port: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """A piece of narration. `level` is debug, info, warn or error."""
-
-    text: str
-    level: str = "info"
-    channel: str = ""
-    internal: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """How the call ended. Last, and always there."""
-
-    status: Status
-
-
-Event = Output | Log | Finished
-"""What happens in a call."""
 
 
 class Call:
@@ -65,10 +39,15 @@ class Call:
         self._schema = schema
         self._inbox: Inbox[ChannelEvent | Exception] = Inbox()
         self._channel: Channel = session.start_call(new)
-        self._channel.deliver = self._inbox.put
+        self._channel.deliver = self._deliver
+        self._held_logs = 0
+        self._displaced = 0
         self._encoders: dict[str, Encoder] = {}
-        self._outputs = {port.name: _Reading(port) for port in schema.outputs}
-        self._senders: set[asyncio.Task[None]] = set()
+        self._outputs = {port.name: Reading(port) for port in schema.outputs}
+        self._values: dict[str, Any] = {
+            port.name: [] if port.stream else None for port in schema.outputs
+        }
+        self._senders: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._pending: deque[Event] = deque()
         self.on_log: Callable[[Log], None] | None = None
@@ -114,7 +93,7 @@ class Call:
             iterator = iter(values)
             for value in iterator:
                 fragment = self._fragment(port.name, value, final=False)
-                if not self._channel.try_write(fragment):
+                if self._channel.try_write(fragment) is not Room.FREE:
                     self._spawn(self._send_rest(port.name, fragment, iterator))
                     return
             self._finish_now(port.name)
@@ -125,20 +104,22 @@ class Call:
 
     def _finish_now(self, name: str) -> None:
         end = self._encoder(name).end()
-        if not self._channel.try_write(end):
+        if self._channel.try_write(end) is Room.FULL:
             self._spawn(self._channel.write(end))
 
     async def _send_async(self, name: str, values: AsyncIterable[Any]) -> None:
         async for value in values:
             fragment = self._fragment(name, value, final=False)
-            if not self._channel.try_write(fragment):
-                await self._channel.write(fragment)
+            if not await self._channel.write(fragment):
+                return
         await self._channel.write(self._encoder(name).end())
 
     async def _send_rest(self, name: str, first: NodeFragment, rest: Iterable[Any]) -> None:
-        await self._channel.write(first)
+        if not await self._channel.write(first):
+            return
         for value in rest:
-            await self._channel.write(self._fragment(name, value, final=False))
+            if not await self._channel.write(self._fragment(name, value, final=False)):
+                return
         await self._channel.write(self._encoder(name).end())
 
     async def write(self, port: str, value: Any) -> None:
@@ -179,19 +160,19 @@ class Call:
     async def result(self) -> Any:
         """What the action put out: the value of its one output, or a dict of several.
 
+        Asked again it says the same. Cancelling the wait cancels the call.
+
         Raises:
             StatusError: The status that the call ended with.
         """
-        outputs: dict[str, Any] = {
-            port.name: [] if port.stream else None for port in self._schema.outputs
-        }
+        values = self._values
         try:
             async for event in self:
                 if isinstance(event, Output):
-                    if isinstance(outputs[event.port], list) and self._outputs[event.port].stream:
-                        outputs[event.port].append(event.value)
+                    if self._outputs[event.port].stream:
+                        values[event.port].append(event.value)
                     else:
-                        outputs[event.port] = event.value
+                        values[event.port] = event.value
                 elif isinstance(event, Log) and self.on_log is not None and not event.internal:
                     self.on_log(event)
         except asyncio.CancelledError:
@@ -199,9 +180,9 @@ class Call:
             raise
         if self.status is not None:
             self.status.raise_if_failed()
-        if len(outputs) == 1:
-            return next(iter(outputs.values()))
-        return outputs or None
+        if len(values) == 1:
+            return next(iter(values.values()))
+        return values or None
 
     async def __aenter__(self) -> Self:
         return self
@@ -216,6 +197,16 @@ class Call:
 
     # Below: what comes.
 
+    def _deliver(self, event: ChannelEvent) -> None:
+        if isinstance(event, events.Logged):
+            # Nothing but this bounds what a call narrates to a caller that does not listen.
+            self._held_logs += 1
+            if self._held_logs > MAX_HELD_LOGS:
+                self._held_logs -= 1
+                self._displaced += 1
+                self._inbox.drop_oldest(events.Logged)
+        self._inbox.put(event)
+
     def _take(self, item: ChannelEvent | Exception) -> None:
         if isinstance(item, events.Fragments):
             for fragment in item.fragments:
@@ -224,8 +215,10 @@ class Call:
             # The status of the call says more than that of a node.
             pass
         elif isinstance(item, events.Logged):
-            if item.displaced:
-                text = f"[{item.displaced} earlier log entries were dropped]\n"
+            self._held_logs -= 1
+            displaced, self._displaced = self._displaced + item.displaced, 0
+            if displaced:
+                text = f"[{displaced} earlier log entries were dropped]\n"
                 self._pending.append(Log(text, "warn"))
             self._pending.append(log_from_proto(item.entry))
         elif isinstance(item, events.Finished):
@@ -300,61 +293,17 @@ class Call:
         except UnfitError as error:
             raise StatusError.of(Reason.INVALID_INPUT, f"input {name!r}: {error}") from error
 
-    def _spawn(self, sending: Any) -> None:
+    def _spawn(self, sending: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(sending)
         self._senders.add(task)
         task.add_done_callback(self._sent)
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _sent(self, task: asyncio.Task[object]) -> None:
         self._senders.discard(task)
         if not task.cancelled():
             error = task.exception()
             if isinstance(error, Exception) and self.status is None:
                 self._fail(error)
-
-
-class _Reading:
-    """An output as it comes."""
-
-    __slots__ = ("_decoder", "_ended", "_parts", "name", "stream")
-
-    def __init__(self, port: Port) -> None:
-        self.name = port.name
-        self.stream = port.stream
-        self._decoder = Decoder(port.media_type)
-        self._parts: list[Chunk] = []
-        self._ended = False
-
-    def add(self, fragment: NodeFragment, events: deque[Event]) -> None:
-        chunk = self._decoder.chunk(fragment.chunk)
-        if chunk is not None:
-            if self.stream:
-                events.append(Output(self.name, self._decoder.value(chunk)))
-            else:
-                self._parts.append(chunk)
-        if not fragment.continued:
-            self.close(events)
-
-    def close(self, events: deque[Event]) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        if self._parts:
-            parts, self._parts = self._parts, []
-            events.append(Output(self.name, self._decoder.joined(parts)))
-
-
-_LEVELS = {
-    LogLevel.LOG_LEVEL_DEBUG: "debug",
-    LogLevel.LOG_LEVEL_WARN: "warn",
-    LogLevel.LOG_LEVEL_ERROR: "error",
-}
-
-
-def log_from_proto(entry: LogEntry) -> Log:
-    """Reads a log entry."""
-    level = _LEVELS.get(entry.level, "info")
-    return Log(entry.text, level, entry.channel, entry.internal)
 
 
 def _takes_none(port: Port) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,8 @@ import grpc
 
 from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc.client.address import Address, reach
-from a11_grpc.client.call import Call, Log, Output
+from a11_grpc.client.call import Call
+from a11_grpc.client.events import Log, Output
 from a11_grpc.client.execute import (
     ExecuteEvent,
     Execution,
@@ -22,7 +23,7 @@ from a11_grpc.client.execute import (
     execute_stream,
 )
 from a11_grpc.client.interactions import Interactions
-from a11_grpc.client.nodes import Nodes, NodeWriter
+from a11_grpc.client.nodes import Nodes, NodeWriter, Place
 from a11_grpc.client.parts import Options, Parts
 from a11_grpc.client.reply import Config
 from a11_grpc.hosting.registry import Registry
@@ -64,7 +65,7 @@ class Client:
             self._parts.schemas.ended(action, error.status)
             raise
 
-    async def stream(self, action: str, /, **arguments: Any) -> AsyncIterator[Any]:
+    async def stream(self, action: str, /, **arguments: Any) -> AsyncGenerator[Any, None]:
         """Calls an action and yields the values of its streamed output as they come.
 
         Where several outputs are streams, `with_options(port=…)` chooses. Leaving the loop early
@@ -212,7 +213,7 @@ class Client:
         store: bool = False,
         conversation: str = "",
         interaction_id: str = "",
-    ) -> AsyncIterator[ExecuteEvent]:
+    ) -> AsyncGenerator[ExecuteEvent, None]:
         """The same as `execute`, as events in the order they happen, the summary last.
 
         Leaving the loop early cancels the calls.
@@ -256,26 +257,34 @@ class Client:
         return Interactions(self._parts.channel, self._parts.metadata)
 
     def read_node(
-        self, id: str, offset: int = 0, *, session: str | None = None
-    ) -> AsyncIterator[Any]:
+        self, id: str, offset: int = 0, *, session: str | None = None, run: str | None = None
+    ) -> AsyncGenerator[Any, None]:
         """The values of a node from a place on, as they are written.
 
-        The node is one of this client's own session unless `session` says which. A connection
+        The node is one of this client's own session unless `session` says which; with `run` it is
+        an output of the call that was made with that id in the header `x-a11-run`. A connection
         that breaks is made again from where it stopped.
 
         Raises:
-            StatusError: OUT_OF_RANGE for a place that is no longer kept; the node's own failure.
+            StatusError: OUT_OF_RANGE for a place that is no longer kept; NOT_FOUND for a run that
+                is not there; the node's own failure.
         """
-        return self._nodes.read(id, offset, session)
+        return self._nodes.read(Place(id, session or "", run or ""), offset)
 
     def write_node(
-        self, id: str, media_type: str = "application/json", *, session: str | None = None
+        self,
+        id: str,
+        media_type: str = "application/json",
+        *,
+        session: str | None = None,
+        run: str | None = None,
     ) -> NodeWriter:
         """Writes a node: `async with client.write_node("n") as node: await node.write(value)`.
 
-        Leaving the block ends the node; an exception in it fails the node.
+        Leaving the block ends the node; an exception in it fails the node. The node is found as by
+        `read_node`; of a run it is an input that its caller left open.
         """
-        return self._nodes.writer(id, media_type, session)
+        return self._nodes.writer(Place(id, session or "", run or ""), media_type)
 
     @property
     def _nodes(self) -> Nodes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from grpc import aio
 from a11_grpc._proto import action_service_pb2 as pb
 from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
 from a11_grpc._proto.interaction_pb2 import Interaction
-from a11_grpc.client.call import Log, log_from_proto
+from a11_grpc.client.events import Log, log_from_proto
 from a11_grpc.client.outputs import FieldReader, result_value
 from a11_grpc.client.reply import Config, put_reply
 from a11_grpc.interaction.backend import Backend, backend_from_proto, backend_to_proto
@@ -175,7 +175,7 @@ async def execute(parts: Parts, execution: Execution, headers: Mapping[str, byte
 
 async def execute_stream(
     parts: Parts, execution: Execution, headers: Mapping[str, bytes]
-) -> AsyncIterator[ExecuteEvent]:
+) -> AsyncGenerator[ExecuteEvent, None]:
     """Runs the calls of a turn and yields what happens; leaving it cancels them."""
     rpc = ActionServiceStub(parts.channel).StreamActionsFromInteraction(
         pb.StreamActionsFromInteractionRequest(request=execution.request()),

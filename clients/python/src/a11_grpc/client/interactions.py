@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -88,7 +88,9 @@ class Interactions:
         answer = await _asked(self._service.GetInteraction(request, metadata=self._metadata))
         return _record(answer.record)
 
-    async def list(self, conversation: str, after_position: int = 0) -> AsyncIterator[Record]:
+    async def list(
+        self, conversation: str, after_position: int = 0
+    ) -> AsyncGenerator[Record, None]:
         """The interactions of a conversation in order, page by page.
 
         Raises:
@@ -107,7 +109,9 @@ class Interactions:
                 return
             request.after_position = page.next_after_position
 
-    async def watch(self, conversation: str, after_position: int = 0) -> AsyncIterator[Record]:
+    async def watch(
+        self, conversation: str, after_position: int = 0
+    ) -> AsyncGenerator[Record, None]:
         """The interactions of a conversation in order, those to come included, without end.
 
         Raises:
@@ -134,7 +138,7 @@ class Interactions:
         answer = await _asked(self._service.DeleteConversation(request, metadata=self._metadata))
         return answer.deleted
 
-    async def conversations(self, name_prefix: str = "") -> AsyncIterator[str]:
+    async def conversations(self, name_prefix: str = "") -> AsyncGenerator[str, None]:
         """The names of the conversations, page by page."""
         request = pb.ListConversationsRequest(name_prefix=name_prefix)
         while True:

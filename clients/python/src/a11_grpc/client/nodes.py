@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,6 +38,15 @@ LEAST_PAUSE, MOST_PAUSE = 0.05, 2.0
 """How long to wait before it, in seconds: doubled from the least to the most."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which node: of a session, without one of our own; or of a run."""
+
+    id: str
+    session: str = ""
+    run: str = ""
+
+
 class Nodes:
     """The nodes of the service."""
 
@@ -47,13 +57,13 @@ class Nodes:
         self._metadata = tuple(metadata)
         self._own = own
 
-    async def read(self, id: str, offset: int, session: str | None) -> AsyncIterator[Any]:
+    async def read(self, place: Place, offset: int) -> AsyncGenerator[Any, None]:
         """The values from a place on, as they are written."""
-        session = session or await self._own()
+        session = await self._session(place)
         decoder = Decoder(JSON)
         failures = 0
         while True:
-            request = ReadNodeRequest(session=session, id=id, offset=offset)
+            request = ReadNodeRequest(session=session, run=place.run, id=place.id, offset=offset)
             rpc = self._service.ReadNode(request, metadata=self._metadata)
             try:
                 async for message in rpc:
@@ -73,16 +83,18 @@ class Nodes:
                 rpc.cancel()
             failures = await _again(error, failures)
 
-    def writer(self, id: str, media_type: str, session: str | None) -> NodeWriter:
+    def writer(self, place: Place, media_type: str) -> NodeWriter:
         """Writes a node."""
-        return NodeWriter(self, check_name(id, "node"), media_type, session)
+        check_name(place.id, "node")
+        return NodeWriter(self, place, media_type)
 
-    async def send(
-        self, session: str | None, id: str, fragments: list[NodeFragment], close: Status | None
-    ) -> None:
+    async def _session(self, place: Place) -> str:
+        return "" if place.run else place.session or await self._own()
+
+    async def send(self, place: Place, fragments: list[NodeFragment], close: Status | None) -> None:
         """Writes fragments, until the service has them."""
-        session = session or await self._own()
-        messages = [WriteNodeRequest(start=WriteNodeStart(session=session, id=id))]
+        start = WriteNodeStart(session=await self._session(place), run=place.run, id=place.id)
+        messages = [WriteNodeRequest(start=start)]
         messages.append(WriteNodeRequest(fragments=NodeFragments(fragments=fragments)))
         if close is not None:
             messages.append(WriteNodeRequest(close=status_to_proto(close)))
@@ -102,11 +114,11 @@ class Nodes:
 class NodeWriter:
     """Writes one node, in order. What was written is kept until the service has it."""
 
-    def __init__(self, nodes: Nodes, id: str, media_type: str, session: str | None) -> None:
+    def __init__(self, nodes: Nodes, place: Place, media_type: str) -> None:
         self._nodes = nodes
-        self._id = id
-        self._session = session
-        self._encoder = Encoder(id, media_type)
+        self._place = place
+        self._id = place.id
+        self._encoder = Encoder(place.id, media_type)
         self._waiting: list[NodeFragment] = []
         self._bytes = 0
         self._seq = 0
@@ -170,7 +182,7 @@ class NodeWriter:
         self._waiting.append(fragment)
 
     async def _send(self, close: Status | None) -> None:
-        await self._nodes.send(self._session, self._id, self._waiting, close)
+        await self._nodes.send(self._place, self._waiting, close)
         self._waiting = []
         self._bytes = 0
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grpc import aio
 
 from a11_grpc.client.address import Address
-from a11_grpc.client.call import Log
+from a11_grpc.client.events import Log
 from a11_grpc.client.schemas import Schemas
 from a11_grpc.hosting.host import Host
 from a11_grpc.hosting.registry import Registry

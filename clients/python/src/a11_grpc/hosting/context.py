@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from a11_grpc._proto.action_pb2 import LogEntry, LogLevel
@@ -129,7 +129,7 @@ class Context:
         """The one value of an input as a chunk; None where there is none."""
         return await self.input(port).whole()
 
-    async def read_stream(self, port: str) -> AsyncIterator[Any]:
+    async def read_stream(self, port: str) -> AsyncGenerator[Any, None]:
         """The values of a stream input, as they come."""
         found = self.input(port)
         while (chunk := await found.next_chunk()) is not None:
@@ -151,8 +151,7 @@ class Context:
         except UnfitError as error:
             raise _broken(f"output {port!r}: {error}") from error
         output.is_finished = not output.stream
-        if not self._call.channel.try_write(fragment):
-            await self._call.channel.write(fragment)
+        await self._call.channel.write(fragment)
 
     async def finish(self, port: str) -> None:
         """Ends an output.
@@ -193,7 +192,7 @@ class Context:
         """Calls another action as part of this call; as `Client.call`."""
         return await self.client.call(action, **arguments)
 
-    def stream(self, action: str, /, **arguments: Any) -> AsyncIterator[Any]:
+    def stream(self, action: str, /, **arguments: Any) -> AsyncGenerator[Any, None]:
         """Calls another action as part of this call; as `Client.stream`."""
         return self.client.stream(action, **arguments)
 

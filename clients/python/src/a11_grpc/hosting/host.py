@@ -18,6 +18,7 @@ from a11_grpc.hosting.input import Input
 from a11_grpc.hosting.registry import Entry, Registry
 from a11_grpc.schema import ActionSchema, Port, schema_to_proto
 from a11_grpc.session.core import events
+from a11_grpc.session.core.limits import DEFAULT_MAX_CALLS
 from a11_grpc.session.session import Channel, ChannelEvent
 from a11_grpc.wire.status import OK, Code, Reason, Status, StatusError
 
@@ -29,8 +30,9 @@ T = TypeVar("T")
 
 log = logging.getLogger("a11_grpc.hosting")
 
-THREADS = 64
-"""How many functions that are not async run at once."""
+THREADS = DEFAULT_MAX_CALLS
+"""How many functions that are not async run at once: every call that a session may bring, so that
+one that waits for another in its thread never waits for a thread."""
 
 ABANDON_AFTER = 5.0
 """How long a cancelled handler may take to end before it is given up, in seconds."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import types
 import typing
 from collections.abc import (
@@ -155,7 +157,7 @@ def without_none(hint: Any) -> Any:
     rest = [part for part in typing.get_args(bare) if part is not type(None)]
     if not rest or len(rest) == len(typing.get_args(bare)):
         return hint
-    result: Any = Union.__getitem__(tuple(rest))
+    result: Any = functools.reduce(operator.or_, rest)
     for note in notes:
         result = Annotated[result, note]
     return result

@@ -25,9 +25,12 @@ class Inbox(Generic[T]):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def take_nowait(self) -> T | None:
-        """The oldest item, if there is one."""
-        return self._items.popleft() if self._items else None
+    def drop_oldest(self, kind: type) -> None:
+        """Lets go of the oldest item of that kind."""
+        for place, item in enumerate(self._items):
+            if isinstance(item, kind):
+                del self._items[place]
+                return
 
     async def take(self) -> T:
         """The oldest item, waiting for it. Cancelling the wait takes nothing."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Mapping, Sequence
 
 from grpc import aio
@@ -24,9 +25,9 @@ from a11_grpc.wire.status import OK, Reason, Status, StatusError, status_from_pr
 log = logging.getLogger("a11_grpc.session")
 
 LEAST_PAUSE = 0.05
-"""How long to wait before the next attempt to connect, in seconds: doubled up to …"""
+"""How long to wait before the next attempt, in seconds, up to half of it by chance left off …"""
 MOST_PAUSE = 2.0
-"""… this long."""
+"""… doubled up to this long."""
 
 Hosted = Mapping[str, ActionSchema]
 """Action name → what is published of it."""
@@ -142,16 +143,18 @@ class Keeper:
             # Without anything to host a new one is opened when it is needed.
             if self._closed or not self._hosted():
                 return
+            log.warning("the session was lost (%s): a new one is opened", session.core.ending)
             pause = LEAST_PAUSE
             while True:
                 async with self._opening:
                     try:
                         session, dialled = await self._open()
                         self._session = session
+                        log.warning("session %s is open, what is hosted published", session.id)
                         break
                     except StatusError as error:
                         log.debug("no session could be opened: %s", error)
-                await asyncio.sleep(pause)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, MOST_PAUSE)
 
     async def _keep_session(self, session: Session, dialled: Dialled) -> None:
@@ -193,7 +196,7 @@ class Keeper:
                 if error.reason in (Reason.UNKNOWN_SESSION, Reason.INVALID_FRAME):
                     raise
                 log.debug("session %s was not resumed yet: %s", session.id, error)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, MOST_PAUSE)
 
 

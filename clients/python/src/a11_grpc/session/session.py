@@ -41,26 +41,28 @@ class Channel:
         self.deliver: Callable[[ChannelEvent], None] = _drop
         self._writable: list[asyncio.Future[None]] = []
 
-    def try_write(self, fragment: NodeFragment) -> bool:
-        """Writes a piece if there is room; True, too, where the call is over."""
+    def try_write(self, fragment: NodeFragment) -> Room:
+        """Writes a piece if there is room; what there was."""
         room = self.session.core.room(self.number, fragment.id)
-        if room is Room.FULL:
-            return False
         if room is Room.FREE:
             self.session.core.write(self.number, fragment)
             self.session.changed()
-        return True
+        return room
 
-    async def write(self, fragment: NodeFragment) -> None:
-        """Writes a piece, waiting for room. Where the call is over it is let go.
+    async def write(self, fragment: NodeFragment) -> bool:
+        """Writes a piece, waiting for room; False where the call is over, and it was let go.
 
         Raises:
             StatusError: RESOURCE_EXHAUSTED for a piece that does not fit into a frame.
         """
-        while not self.try_write(fragment):
+        while (room := self.try_write(fragment)) is Room.FULL:
             waiter = asyncio.get_running_loop().create_future()
             self._writable.append(waiter)
             await waiter
+        if room is Room.GONE:
+            # Who writes on and on, and waits for nothing, must hear of it.
+            await asyncio.sleep(0)
+        return room is Room.FREE
 
     def close(self, id: str, status: Status) -> None:
         """Ends a node beside its final fragment."""
