@@ -47,7 +47,7 @@ test-rust: .venv/.tests-ready tools/node_modules/.ready ## The Rust tests alone
 
 .PHONY: test-typescript
 test-typescript: $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready ## The TypeScript client's tests alone, its examples and a browser's among them
-	@cargo build --locked $(QUIET)
+	@[ -n "$${A11_SERVER:-}" ] || cargo build --locked $(QUIET)
 	@$(TYPESCRIPT)/find-chromium.sh >/dev/null || true
 	@cd $(TYPESCRIPT) && npm test --silent
 

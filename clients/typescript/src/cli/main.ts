@@ -1,10 +1,7 @@
 #!/usr/bin/env node
 /** The program `a11-grpc`: hosts a module's actions. */
 
-import { connect } from "../transport/node.js";
-import { StatusError } from "../wire/status.js";
 import { HELP, type HostCommand, readCommand, UsageError } from "./arguments.js";
-import { loadRegistry } from "./module.js";
 
 const OK = 0;
 const WRONG_INPUT = 2;
@@ -20,6 +17,9 @@ async function main(): Promise<number> {
 }
 
 async function host({ module, symbol, server, name }: HostCommand): Promise<number> {
+  // Only now: a mistake in the command line is told without loading the rest.
+  const { loadRegistry } = await import("./module.js");
+  const { connect } = await import("../transport/node.js");
   const registry = await loadRegistry(module, symbol);
   const stopped = new Promise<void>((resolve) => {
     process.once("SIGINT", resolve);
@@ -56,9 +56,10 @@ try {
   if (error instanceof UsageError) {
     say(`a11-grpc: ${error.message}`);
     process.exitCode = WRONG_INPUT;
-  } else if (error instanceof StatusError) {
+  } else if (error instanceof Error && error.name === "StatusError") {
     say(`a11-grpc: ${error.message}`);
-    process.exitCode = error.code === "INVALID_ARGUMENT" ? WRONG_INPUT : UNAVAILABLE;
+    const { code } = error as Error & { code?: string };
+    process.exitCode = code === "INVALID_ARGUMENT" ? WRONG_INPUT : UNAVAILABLE;
   } else {
     throw error;
   }
