@@ -1,12 +1,13 @@
 /** A client in Node: gRPC over one HTTP/2 connection. */
 
 import type { SecureClientSessionOptions } from "node:http2";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Client, type ClientOptions } from "../client/client.js";
 import { StatusError } from "../wire/status.js";
 import { addressOf } from "./address.js";
 import { grpcDial } from "./grpc-session.js";
 import { adding } from "./metadata.js";
+import { WideConnection } from "./wide-connection.js";
 
 /** How a Node program connects. */
 export interface ConnectOptions extends ClientOptions {
@@ -19,8 +20,6 @@ export interface ConnectOptions extends ClientOptions {
 
 /** The largest message either way. */
 const MAX_MESSAGE_BYTES = 64 << 20;
-/** How much of a stream, and of all together, is on its way: beyond it a round trip is waited for. */
-const WINDOW_BYTES = 1 << 20;
 
 /**
  * Connects to a service.
@@ -30,12 +29,7 @@ const WINDOW_BYTES = 1 << 20;
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
   const baseUrl = addressOf(url);
-  const nodeOptions = { ...options.tls, settings: { initialWindowSize: WINDOW_BYTES } };
-  const sessionManager = new Http2SessionManager(
-    baseUrl,
-    { pingIntervalMs: 30_000, pingTimeoutMs: 10_000 },
-    nodeOptions,
-  );
+  const sessionManager = new WideConnection(baseUrl, options.tls);
   if ((await sessionManager.connect()) === "error") {
     const cause = sessionManager.error();
     throw new StatusError("UNAVAILABLE", `cannot reach ${baseUrl}: ${textOf(cause)}`, { cause });
@@ -73,5 +67,5 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
 
 function textOf(cause: unknown): string {
   const errors = cause instanceof AggregateError ? cause.errors : [cause];
-  return errors.map((error) => (error instanceof Error ? error.message : String(error))).join("; ");
+  return errors.map((error) => StatusError.from(error).message).join("; ");
 }
