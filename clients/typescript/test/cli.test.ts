@@ -45,8 +45,8 @@ test("a module's registry is hosted until the program is stopped", async () => {
     [`${module}#OTHER`, "cli_two"],
   ] as const) {
     const program = host(target, "--server", server.address);
-    await program.says(/^ready$/m);
-    assert.equal(program.said(), `published ${name}\nready\n`);
+    await program.says(/^ready \S+$/m);
+    assert.match(program.said(), new RegExp(`^hosting ${name}\nready [-0-9a-f]+\n$`));
     assert.equal(await client.call(name), undefined);
     program.process.kill("SIGINT");
     assert.equal(await program.ended, 0, program.said());
@@ -107,7 +107,7 @@ test("an action that is refused is named; where none is served the program says 
     export const REGISTRY = new Registry()
       .action({ name: "cli_taken", description: process.env.SAYS }, () => {});`);
   const first = host(module, "--server", server.address);
-  await first.says(/^ready$/m);
+  await first.says(/^ready \S+$/m);
   const second = runNode([MAIN, "host", module, "--server", server.address], { SAYS: "other" });
   assert.equal(await second.ended, 3);
   assert.match(second.said(), /^refused cli_taken: ALREADY_EXISTS: .*\nno action is served\n$/);

@@ -196,14 +196,14 @@ test("an action is run by the peer that its config names", async () => {
   const one = await connect(server.address, { registry: mine("one") });
   const two = await connect(server.address, { registry: mine("two") });
   const run = async (caller: Client, peer?: string) => {
-    const config = peer === undefined ? {} : { peer };
+    const config = peer ?? {};
     const options = { allow: ["whose"], actionConfigs: { whose: config } };
     const { results } = await caller.execute(reply(["a", "whose", {}]), options);
     return results[0]?.value ?? results[0]?.status.reason;
   };
   assert.equal(await run(one), "one");
   assert.equal(await run(two, "a11://$sender"), "two");
-  assert.equal(await run(one, `a11://${two.session}`), "two");
+  assert.equal(await run(one, `a11://${two.sessionId}`), "two");
   assert.equal(await run(one, "a11://nobody"), "UNKNOWN_SESSION");
   const nobody = await connect(server.address);
   assert.equal(await run(nobody), "NO_SENDER");

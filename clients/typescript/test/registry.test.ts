@@ -108,6 +108,9 @@ test("a single output is the whole result, several stand under their names", () 
     }),
   );
   assert.equal(streamed?.outputs[0]?.unary, false);
+  assert.equal(streamed?.outputs[0]?.required, false);
+  const picture = new Registry().action({ name: "a", output: bytes("image/png") }, () => {});
+  assert.deepEqual(schemaOf(picture)?.outputToJsonField, {});
   const none = schemaOf(new Registry().action({ name: "a", output: z.void() }, () => {}));
   assert.deepEqual(none?.outputs, []);
 });

@@ -52,7 +52,7 @@ test("calls whose inputs are there need no session", () =>
     };
     const { results } = await client.execute(reply, { allow: ["word_count"] });
     assert.deepEqual(results[0]?.value, { words: 2, lines: 1, characters: 4 });
-    assert.equal(client.session, undefined);
+    assert.equal(client.sessionId, undefined);
     await assert.rejects(client.writeNode("n"), { code: "UNIMPLEMENTED" });
   }));
 
@@ -62,13 +62,13 @@ test("a page hosts its functions over a WebSocket, and calls with streams", () =
     assert.deepEqual(page.refused, []);
     assert.equal(await client.call("greet", { who: "page" }), "Hello, page!");
     assert.deepEqual(await client.call("upper", { words: ["a", "b"] }), ["A", "B"]);
-    assert.equal(client.session, undefined);
+    assert.equal(client.sessionId, undefined);
     async function* words() {
       yield "x";
       yield "y";
     }
     assert.deepEqual(await client.call("upper", { words: words() }), ["X", "Y"]);
-    assert.notEqual(client.session, undefined);
+    assert.notEqual(client.sessionId, undefined);
     const abort = new AbortController();
     const waiting = assert.rejects(client.call("wait", { name: "web" }, { signal: abort.signal }), {
       code: "CANCELLED",
@@ -87,7 +87,7 @@ test("a session over a WebSocket is resumed after a cut", async () => {
   const client = await connect(proxy.address, options);
   const call = await client.start("upper");
   const events = call[Symbol.asyncIterator]();
-  const { session } = page;
+  const { sessionId: session } = page;
   for (let cut = 0; cut < 20; cut++) {
     await call.write("words", `w${cut}`);
     proxy.cut();
@@ -95,7 +95,7 @@ test("a session over a WebSocket is resumed after a cut", async () => {
     assert.deepEqual(value, { type: "output", port: "output", value: `W${cut}` });
   }
   call.cancel();
-  assert.equal(page.session, session);
+  assert.equal(page.sessionId, session);
   await Promise.all([client.close(), page.close()]);
   await proxy.close();
   await server.stop();

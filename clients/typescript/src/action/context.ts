@@ -67,6 +67,11 @@ export class Context implements Caller {
     this.#parts.log(text, options);
   }
 
+  /** Notes something for the operator, which users are never shown. */
+  logInternal(text: string): void {
+    this.#parts.log(text, { internal: true });
+  }
+
   /** Writes an output by hand: the value of a unary one, the next of a stream. */
   write(port: string, value: unknown): Promise<void> {
     return this.#parts.write(port, value);

@@ -69,7 +69,8 @@ export function portOf(name: string, type: z.ZodType, direction: "input" | "outp
   const said = description ?? (of === undefined ? undefined : unwrap(of).description) ?? "";
   const port = create(PortSchemaSchema, {
     name,
-    required,
+    // A stream output may always have no value.
+    required: required && (direction === "input" || of === undefined),
     unary: of === undefined,
     description: said,
   });

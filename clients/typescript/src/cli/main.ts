@@ -33,14 +33,14 @@ async function host({ module, symbol, server, name }: HostCommand): Promise<numb
   const refused = new Set(client.refused.map(({ name }) => name));
   const served = registry.schemas().filter(({ name }) => !refused.has(name));
   for (const { name } of served) {
-    say(`published ${name}`);
+    say(`hosting ${name}`);
   }
   if (served.length === 0) {
     say(refused.size === 0 ? "the registry has no actions" : "no action is served");
     await client.close();
     return refused.size === 0 ? WRONG_INPUT : UNAVAILABLE;
   }
-  say("ready");
+  say(`ready ${client.sessionId ?? ""}`);
   await stopped;
   await client.close();
   return OK;

@@ -99,7 +99,7 @@ export class Client implements Caller {
   }
 
   /** The session's id as it is now: what `a11://SESSION` names. */
-  get session(): string | undefined {
+  get sessionId(): string | undefined {
     return this.#keeper.current?.id;
   }
 
@@ -311,7 +311,7 @@ export class Client implements Caller {
 
   async #isOneShot(given: readonly Argument[], others: Others): Promise<boolean> {
     const needed = others === "open" || given.some(isLive);
-    return this.#driver.sessionCalls === "needed" && !needed && this.session === undefined;
+    return this.#driver.sessionCalls === "needed" && !needed && this.sessionId === undefined;
   }
 
   #begin(
@@ -355,8 +355,8 @@ export class Client implements Caller {
 
   /** What goes along with a request for a model's calls. */
   #rpc({ headers, signal }: ExecuteOptions) {
-    const { session } = this;
-    const own = session === undefined ? {} : { [SESSION]: session };
+    const { sessionId } = this;
+    const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
     return { headers: { ...own, ...headers }, ...(signal === undefined ? {} : { signal }) };
   }
 

@@ -144,6 +144,9 @@ export class RunningCall implements Call, CallSink {
     this.#end = how;
     clearTimeout(this.#timer);
     this.#options.signal?.removeEventListener("abort", this.#aborted);
+    for (const input of this.#inputs.values()) {
+      input.abandon();
+    }
     const ended = {
       code: codeName(how.code),
       reason: reasonName(how.reason),
