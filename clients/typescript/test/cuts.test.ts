@@ -156,3 +156,16 @@ test("names that are taken are refused, with the reason", () =>
     await other.close();
     assert.equal(host.refused.length, 0);
   }));
+
+test("a client whose service is away is closed at once", () =>
+  behindProxy(async ({ proxy }) => {
+    const other = await connect(proxy.address, { registry: new Registry() });
+    proxy.refuse("refuse");
+    proxy.cut();
+    await until(() => other.sessionId !== undefined, "a session");
+    const began = performance.now();
+    await other.close();
+    const took = performance.now() - began;
+    assert.ok(took < 1500, `${took} ms`);
+    proxy.refuse("accept");
+  }));

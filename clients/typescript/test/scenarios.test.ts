@@ -21,14 +21,18 @@ let transport: Transport;
 
 before(async () => {
   server = await startServer("--session-grace", "1s");
-  const registry = actions().action(
-    { name: "flood", input: z.object({ pieces: z.int() }), output: bytes() },
-    async function* ({ pieces }) {
-      for (let at = 0; at < pieces; at++) {
-        yield new Uint8Array(PIECE);
-      }
-    },
-  );
+  const registry = actions()
+    .action({ name: "long_error" }, () => {
+      throw new StatusError("ABORTED", "e".repeat(100_000));
+    })
+    .action(
+      { name: "flood", input: z.object({ pieces: z.int() }), output: bytes() },
+      async function* ({ pieces }) {
+        for (let at = 0; at < pieces; at++) {
+          yield new Uint8Array(PIECE);
+        }
+      },
+    );
   host = await connect(server.address, { registry });
   client = await connect(server.address);
   transport = createGrpcTransport({ baseUrl: `http://${server.address}` });
@@ -176,4 +180,16 @@ test("5: a half-close alone cancels nothing", async () => {
   await call.write("words", "a");
   await call.close("words");
   assert.deepEqual(await call.result(), ["A"]);
+});
+
+test("7: large values arrive, larger ones are refused, and the connection goes on", async () => {
+  const large = "x".repeat(5 << 20);
+  assert.equal(await client.call("any", { value: large }), large);
+  const failure = await client.call("any", { value: "x".repeat(20 << 20) }).catch(StatusError.from);
+  assert.ok(failure instanceof StatusError);
+  assert.deepEqual([failure.code, failure.reason], ["RESOURCE_EXHAUSTED", "SESSION_LIMIT"]);
+  assert.equal(await client.call("greet", { who: "you" }), "Hello, you!");
+  const long = await client.call("long_error").catch(StatusError.from);
+  assert.ok(long instanceof StatusError && long.code === "ABORTED");
+  assert.match(long.message, /^e+… \[cut/);
 });
