@@ -2,6 +2,7 @@
 #
 # Needs Rust 1.95, Python 3.11 and Node 20; everything else is installed inside
 # this folder, at pinned versions: .venv (Python), tools/node_modules (buf),
+# tests/interop/node_modules (MCP programs of other makers),
 # clients/typescript/node_modules.
 # A step whose inputs did not change is not done again.
 
@@ -25,9 +26,13 @@ export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 export A11_GRPCURL := $(CURDIR)/.venv/bin/grpcurl
 export A11_VENV := $(CURDIR)/.venv
 export A11_PYTHON := $(CURDIR)/.venv/bin/python
+# What tests/interop speaks MCP with, from npm.
+export A11_INTEROP_MODULES := $(CURDIR)/tests/interop/node_modules
 export A11_BUF := $(CURDIR)/tools/node_modules/.bin/buf
 
 PROTO_BASELINE := proto/baseline/a11.v1.binpb
+# From clients/python, whose settings hold for both.
+PYTHON_CODE := --config pyproject.toml . ../../examples/python
 TYPESCRIPT := clients/typescript
 
 .PHONY: help
@@ -39,11 +44,16 @@ run: ## Run the program; ARGS="call echo --arg text=hi" for another command than
 	@cargo run --locked $(QUIET) -- $(ARGS)
 
 .PHONY: test
-test: test-rust test-typescript ## Set up what the tests need, and run all of them
+test: test-rust test-python test-typescript ## Set up what the tests need, and run all of them
 
 .PHONY: test-rust
-test-rust: .venv/.tests-ready tools/node_modules/.ready ## The Rust tests alone
+test-rust: .venv/.tests-ready tools/node_modules/.ready tests/interop/node_modules/.ready ## The Rust tests alone
 	@cargo test --locked $(QUIET)
+
+.PHONY: test-python
+test-python: .venv/.python-ready ## The tests of the Python client alone
+	@cargo build --locked $(QUIET) --bin a11-grpc
+	@cd clients/python && "$$A11_PYTHON" -m pytest
 
 .PHONY: test-typescript
 test-typescript: $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready ## The TypeScript client's tests alone, its examples and a browser's among them
@@ -52,7 +62,7 @@ test-typescript: $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready 
 	@cd $(TYPESCRIPT) && npm test --silent
 
 .PHONY: check
-check: check-rust check-proto check-typescript ## Formatting, lints, types, generated code, and no breaking change to the protos
+check: check-rust check-proto check-python check-typescript ## Formatting, lints, types, generated code, and no breaking change to the protos
 
 .PHONY: check-typescript
 check-typescript: $(TYPESCRIPT)/node_modules/.ready tools/node_modules/.ready ## The TypeScript client alone: types, lint, generated code up to date
@@ -75,6 +85,17 @@ check-proto: tools/node_modules/.ready ## The protos alone: lint, and against th
 		echo 'The protos break the contract in $(PROTO_BASELINE): see CONTRIBUTING.md, "The proto baseline".' >&2; \
 		exit 1; }
 
+.PHONY: check-python
+check-python: .venv/.python-ready ## The Python client alone: stubs as the protos say, ruff, mypy --strict
+	@cd clients/python && "$$A11_PYTHON" tools/generate_stubs.py --check
+	@cd clients/python && "$$A11_PYTHON" -m ruff check --quiet $(PYTHON_CODE)
+	@cd clients/python && "$$A11_PYTHON" -m ruff format --quiet --check $(PYTHON_CODE)
+	@cd clients/python && "$$A11_PYTHON" -m mypy --no-error-summary
+
+.PHONY: wheel-python
+wheel-python: .venv/.python-ready ## The wheel of the Python client (target/wheels)
+	@"$$A11_PYTHON" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir target/wheels clients/python
+
 .PHONY: proto-baseline
 proto-baseline: tools/node_modules/.ready ## Make the protos as they are the contract that check compares with
 	@mkdir -p '$(dir $(PROTO_BASELINE))'
@@ -94,7 +115,7 @@ bench: ## The benchmarks (minutes; on an otherwise idle machine)
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed in this folder
-	@rm -rf .venv tools/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist examples/node_modules
+	@rm -rf .venv tools/node_modules tests/interop/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist examples/node_modules
 	@cargo clean $(QUIET)
 
 # What the above need.
@@ -115,6 +136,12 @@ PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-
 	@.venv/bin/grpcurl --version >/dev/null 2>&1 || { echo 'grpcurl was installed but does not run' >&2; exit 1; }
 	@touch $@
 
+# After the tests' packages, if they are wanted too: these versions hold.
+.venv/.python-ready: clients/python/requirements-dev.txt clients/python/pyproject.toml | .venv/bin/python
+	@$(PIP) --only-binary :all: -r clients/python/requirements-dev.txt
+	@$(PIP) --no-build-isolation --no-deps -e clients/python
+	@touch $@
+
 .venv/.tools-ready: tools/requirements.txt | .venv/bin/python
 	@$(PIP) --only-binary :all: -r tools/requirements.txt
 	@touch $@
@@ -123,6 +150,12 @@ tools/node_modules/.ready: tools/package.json tools/package-lock.json tools/.npm
 	@cd tools && npm ci --silent --no-audit --no-fund \
 		|| { echo 'npm ci failed in tools/ (Node 20 or newer is needed)' >&2; exit 1; }
 	@"$$A11_BUF" --version >/dev/null || { echo 'buf was installed but does not run' >&2; exit 1; }
+	@touch $@
+
+# The Inspector's metadata asks for a newer Node; its command line runs on 20.
+tests/interop/node_modules/.ready: tests/interop/package.json tests/interop/package-lock.json tests/interop/.npmrc
+	@cd tests/interop && npm ci --loglevel=error --no-audit --no-fund \
+		|| { echo 'npm ci failed in tests/interop/ (Node 20 or newer is needed)' >&2; exit 1; }
 	@touch $@
 
 $(TYPESCRIPT)/node_modules/.ready examples/node_modules/.ready: %/node_modules/.ready: %/package.json %/package-lock.json

@@ -14,7 +14,8 @@ fn main() -> Result<(), Failure> {
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_source_info(true).include_imports(true).open_files(proto_files()?)?;
     let descriptor_bytes = compiler.encode_file_descriptor_set();
-    let descriptors = prost_types(&descriptor_bytes)?;
+    let mut descriptors = prost_types(&descriptor_bytes)?;
+    keep_encoded(&mut descriptors)?;
 
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("a11_descriptor.bin"), &descriptor_bytes)?;
@@ -34,8 +35,36 @@ fn main() -> Result<(), Failure> {
         .btree_map(["."])
         .extern_path(".google.protobuf", "::pbjson_types")
         .ignore_unknown_fields()
+        .exclude(NOT_AS_JSON.map(|name| format!(".a11.v1.{name}")))
         .build(&[".a11.v1"])?;
     Ok(())
+}
+
+/// Messages whose field `interaction` stays encoded: what is stored is the bytes that
+/// came, with what is not known here. On the wire the two are the same.
+const ENCODED: [&str; 2] = ["ExecuteActionsFromInteractionRequest", "AppendInteractionRequest"];
+
+/// These messages and the one that holds one have no JSON form in Rust: it would
+/// not be the contract's.
+const NOT_AS_JSON: [&str; 3] = [ENCODED[0], ENCODED[1], "StreamActionsFromInteractionRequest"];
+
+fn keep_encoded(descriptors: &mut prost_types::FileDescriptorSet) -> Result<(), Failure> {
+    use prost_types::field_descriptor_proto::Type;
+    let ours = descriptors.file.iter_mut().filter(|file| file.package() == "a11.v1");
+    let mut found = 0;
+    for message in ours.flat_map(|file| &mut file.message_type) {
+        if !ENCODED.contains(&message.name()) {
+            continue;
+        }
+        let field = message.field.iter_mut().find(|field| field.name() == "interaction");
+        let field = field.ok_or("a message whose interaction stays encoded has none")?;
+        field.set_type(Type::Bytes);
+        field.type_name = None;
+        // Absent stays apart from empty.
+        field.proto3_optional = field.oneof_index.is_none().then_some(true);
+        found += 1;
+    }
+    if found == ENCODED.len() { Ok(()) } else { Err("a message of ENCODED is gone".into()) }
 }
 
 fn proto_files() -> Result<Vec<PathBuf>, Failure> {

@@ -15,6 +15,7 @@ use a11_grpc::wire::pb::{
 };
 use a11_grpc::wire::{Chunk, NodeFragment};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use prost::Message as _;
 use tokio::{
     runtime::Runtime,
     sync::{Semaphore, mpsc},
@@ -120,7 +121,7 @@ fn over_loopback(c: &mut Criterion) {
     for calls in CALLS {
         group.throughput(Throughput::Elements(calls as u64));
         let request = ExecuteActionsFromInteractionRequest {
-            interaction: Some(turn(calls)),
+            interaction: Some(turn(calls).encode_to_vec().into()),
             allowed_actions: vec!["echo".into()],
             ..Default::default()
         };

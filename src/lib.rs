@@ -5,7 +5,44 @@
 //! - [`action`]: what an action is, the registry, and one run of one;
 //! - [`runner`]: a model's turn full of tool calls in, the next user turn out;
 //! - [`interaction`]: the durable record of a conversation and its JSON forms;
-//! - [`mcp`]: the registry as tools of an MCP server.
+//! - [`mcp`]: the registry as tools of an MCP server;
+//! - [`client`]: a program that attaches to a service, calls its actions and hosts
+//!   its own.
+//!
+//! ```
+//! use std::{error::Error, sync::Arc};
+//!
+//! use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
+//! use a11_grpc::client::{Client, Peer, connect};
+//! use a11_grpc::serve::{Options, Server};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn Error>> {
+//!     // The service, commonly `a11-grpc serve` on another machine.
+//!     let server = Server::bind(Options::new("127.0.0.1:0", Arc::default())).await?;
+//!     let address = server.address().to_string();
+//!     tokio::spawn(server.run(std::future::pending()));
+//!
+//!     // One program hosts an action …
+//!     let registry = Registry::new();
+//!     let schema = ActionSchema::builder("shout")
+//!         .input(Port::text("words").required())
+//!         .output(Port::text("shouted"));
+//!     let shout = |context: Context| async move {
+//!         let words: String = context.read("words").await?;
+//!         context.write("shouted", &words.to_uppercase()).await
+//!     };
+//!     registry.register(schema.build(), handler(shout))?;
+//!     let host = Peer::host(Arc::new(registry)).connect(connect(&address).await?).await?;
+//!
+//!     // … and another one calls it.
+//!     let client = Client::connect(connect(&address).await?).await?;
+//!     let outputs = client.call("shout").argument("words", "hello").run().await?;
+//!     assert_eq!(outputs.value::<String>("shouted")?, "HELLO");
+//!     host.close().await;
+//!     Ok(())
+//! }
+//! ```
 //!
 //! Modules stand in dependency order: each uses only those above it.
 
@@ -17,6 +54,7 @@ pub mod runner;
 pub mod session;
 pub mod mcp;
 pub mod builtin;
+pub mod config;
 pub mod client;
 pub mod service;
 pub mod serve;

@@ -21,6 +21,7 @@ const ROOMS: &[&[&str]] = &[
     &["interaction"],
     &["runner"],
     &["session", "mcp", "provider", "builtin"],
+    &["config"],
     &["client"],
     &["service"],
     &["serve"],

@@ -16,6 +16,10 @@ use a11_grpc::{
 use program::{Ran, run, run_with};
 use serde_json::Value;
 use tempfile::NamedTempFile;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 /// A server of this test's own actions; its address.
 async fn server() -> String {
@@ -168,7 +172,7 @@ async fn unusable_input_ends_with_2_and_says_what_is_wrong() {
     check(&["actions", "--config", "/nowhere/at/all.toml"], "/nowhere/at/all.toml").await;
     check(&["actions", "--server", &address, "("], "INVALID_ARGUMENT").await;
     check(&["actions", "--log", "a=b=c"], "--log").await;
-    check(&["call", "absent", "--server", &address], "NOT_FOUND").await;
+    check(&["call", "absent", "--server", &address], "no action \"absent\"").await;
     check(&["call", "echo", "--server", &address, "--arg", "txt=1"], "it takes: text").await;
     check(&["call", "echo", "--server", &address, "--args", "[]"], "JSON object").await;
     check(&["call", "echo", "--server", &address, "--args", r#"{"text":1}"#], "text").await;
@@ -321,7 +325,7 @@ async fn execute_prints_the_messages_to_append_and_a_line_a_call() {
     assert_eq!(lines.lines().count(), 2, "{lines}");
     let results =
         json(&run(&[&args[..], &["--print", "results", "--json", "-q"]].concat()).await.stdout);
-    assert_eq!(results[1]["status"]["code"], 5);
+    assert_eq!(results[1]["status"]["code"], "NOT_FOUND");
 }
 
 #[tokio::test]
@@ -442,4 +446,34 @@ async fn a_reader_who_leaves_is_no_failure() {
     drop(child.stdout.take());
     let status = tokio::time::timeout(Duration::from_secs(20), child.wait()).await.unwrap();
     assert_eq!(status.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_action_comes_with_the_one_it_is_like() {
+    let address = server().await;
+    let check = async |name: &str, hint: &str| {
+        let ran = run(&["call", name, "--server", &address]).await;
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert_eq!(ran.stderr, format!("error: there is no action {name:?}\nhint: {hint}\n"));
+    };
+    check("ecko", "did you mean \"echo\"?").await;
+    check("spel", "did you mean \"spell\"?").await;
+    check("zzz", "`a11-grpc actions` lists those there are").await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_grpc_is_doubted() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // What web servers say to the first bytes of HTTP/2.
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let _ = connection.read(&mut [0; 1024]).await;
+            let _ = connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            let _ = connection.read_to_end(&mut vec![]).await;
+        }
+    });
+    let ran = run(&["call", "echo", "--server", &address]).await;
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("does a gRPC server run there?"), "{}", ran.stderr);
 }

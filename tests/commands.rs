@@ -6,7 +6,7 @@ use std::path::Path;
 
 use a11_grpc::{
     action::Registry,
-    builtin::{Config, register},
+    config::{Config, register},
     wire::Code,
 };
 use builtin::{call, finish, gone, next_text, registry_of, start};

@@ -62,6 +62,62 @@ fn a_conversation_is_imported_listed_shown_and_exported() {
     assert_eq!(code, Some(2), "{error}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_conversation_is_deleted_by_who_means_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("in.jsonl"), LINES).expect("written");
+    let check = |arguments: &[&str], expected: &str, expected_code: i32| {
+        let mut arguments = [&["conversation"], arguments].concat();
+        arguments.extend(["--store", "store.db"]);
+        let (output, code) = run(&arguments, folder.path());
+        assert_eq!((output.as_str(), code), (expected, Some(expected_code)), "{arguments:?}");
+    };
+    check(&["import", "c", "in.jsonl"], "2 appended, 0 there already\n", 0);
+    check(&["import", "cc", "in.jsonl"], "2 appended, 0 there already\n", 0);
+    let no_terminal = "error: nothing was deleted: give --yes, there is no terminal to ask on\n";
+    check(&["delete", "c"], no_terminal, 2);
+    let (answered, code) = delete_on_a_terminal(folder.path(), "n\n");
+    assert!(answered.contains("delete c and its 2 interactions? [y/N] "), "{answered}");
+    assert!(answered.contains("nothing was deleted") && code == Some(2), "{answered} {code:?}");
+    check(&["list"], "      2  c\n      2  cc\n", 0);
+    let (answered, code) = delete_on_a_terminal(folder.path(), "Yes\n");
+    assert!(answered.contains("2 interactions deleted") && code == Some(0), "{answered} {code:?}");
+    check(&["list"], "      2  cc\n", 0);
+    check(&["delete", "cc", "--yes"], "2 interactions deleted\n", 0);
+    check(&["list"], "", 0);
+    let unknown = "error: NOT_FOUND: there is no conversation \"cc\"\n";
+    check(&["delete", "cc", "--yes"], unknown, 2);
+}
+
+/// What a terminal shows that gives this answer, and the exit code.
+#[cfg(unix)]
+fn delete_on_a_terminal(folder: &Path, answer: &str) -> (String, Option<i32>) {
+    use std::io::Write as _;
+
+    use rustix::pty;
+    let terminal = pty::openpt(pty::OpenptFlags::RDWR | pty::OpenptFlags::NOCTTY).expect("opens");
+    pty::grantpt(&terminal).expect("granted");
+    pty::unlockpt(&terminal).expect("unlocked");
+    let name = pty::ptsname(&terminal, vec![]).expect("named").into_string().expect("UTF-8");
+    let open = || std::fs::File::options().read(true).write(true).open(&name).expect("opens");
+    let mut deleting = program()
+        .current_dir(folder)
+        .args(["conversation", "delete", "c", "--store", "store.db"])
+        .stdin(open())
+        .stdout(open())
+        .stderr(open())
+        .spawn()
+        .expect("starts");
+    let mut terminal = std::fs::File::from(terminal);
+    terminal.write_all(answer.as_bytes()).expect("typed");
+    let code = deleting.wait().expect("ended").code();
+    // All that was shown is there; what would come after it is an error.
+    let mut shown = vec![];
+    terminal.read_to_end(&mut shown).ok();
+    (String::from_utf8_lossy(&shown).into_owned(), code)
+}
+
 struct Server(Child);
 
 impl Drop for Server {

@@ -1,9 +1,13 @@
-//! A process that runs recorded turns is killed with SIGKILL at 200 random
-//! points and started again each time: no call runs twice, none is without a
-//! result, and what ran counts.
+//! A process that runs recorded turns is killed with SIGKILL at random points and
+//! started again each time, or loses its connections to the store: no call runs
+//! twice, none is without a result, and what ran counts.
 
 #![cfg(unix)]
 #![allow(missing_docs)]
+
+#[path = "support/postgres.rs"]
+#[allow(unreachable_pub)]
+mod postgres;
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +15,7 @@ use std::{
     fs::{File, OpenOptions, read_to_string},
     io::{Read as _, Write as _},
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -29,12 +33,17 @@ use a11_grpc::{
     },
 };
 
-/// How often the process is killed.
-const KILLS: usize = 200;
+/// How often the process is killed, by engine, and how often it loses its
+/// connections.
+const SQLITE_KILLS: usize = 200;
+const POSTGRES_KILLS: usize = 40;
+const LOSSES: usize = 40;
 /// How many calls a turn makes; every fourth is of an idempotent action.
 const CALLS: usize = 8;
 /// Where the process keeps its files; set for the process that is killed.
 const FOLDER: &str = "A11_CRASH_FOLDER";
+/// The store it uses.
+const STORE: &str = "A11_CRASH_STORE";
 /// Short, since whoever follows a killed process waits for it.
 const LEASE: Duration = Duration::from_millis(100);
 /// What one turn writes to its output, a byte each: a call begins and ends, and
@@ -94,7 +103,7 @@ async fn process_that_is_killed() {
     registry.register(schema("once").build(), action(&log)).expect("registered");
     let repeatable = schema("repeatable").idempotent().build();
     registry.register(repeatable, action(&log)).expect("registered");
-    let store = open(folder.join("store.db").to_str().expect("UTF-8")).await.expect("opens");
+    let store = open(&env::var(STORE).expect("a store")).await.expect("opens");
     let recorder = Recorder::with_lease(store.clone(), LEASE);
     let conversation = ConversationName::new("c").expect("a name");
     // The last one may be unfinished.
@@ -114,40 +123,106 @@ async fn process_that_is_killed() {
         match recorder.execute(&scope, plan, recording, None).await {
             Ok(_) => number += 1,
             // On a slow machine the short lease can be over before it is renewed:
-            // asked again, as any caller would.
-            Err(status) if status.reason == Reason::LeaseLost => {}
+            // asked again, as any caller would. So too without a connection.
+            Err(status)
+                if matches!(status.reason, Reason::LeaseLost | Reason::StoreUnavailable) => {}
             Err(status) => panic!("{status}"),
         }
         step();
     }
 }
 
+/// The process, whose output tells each step.
+struct Process(Child);
+
+impl Process {
+    fn start(folder: &Path, store: &str) -> Self {
+        let process = Command::new(env::current_exe().expect("this program"))
+            .args(["--exact", "process_that_is_killed", "--nocapture"])
+            .env(FOLDER, folder)
+            .env(STORE, store)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        Self(process.expect("started"))
+    }
+
+    /// Waits until it has come so far.
+    fn take_steps(&mut self, steps: usize) {
+        let mut told = vec![0; steps];
+        let output = self.0.stderr.as_mut().expect("piped");
+        let reached = output.read_exact(&mut told);
+        let told = String::from_utf8_lossy(&told);
+        assert!(reached.is_ok(), "it ended by itself: {told}");
+        assert!(told.bytes().all(|byte| byte == b'.'), "{told}");
+    }
+
+    fn kill(mut self) {
+        self.0.kill().expect("killed");
+        let mut told = String::new();
+        self.0.stderr.take().expect("piped").read_to_string(&mut told).expect("read");
+        self.0.wait().expect("ended");
+        assert!(told.bytes().all(|byte| byte == b'.'), "{told}");
+    }
+}
+
+fn kill_at_random_points(folder: &Path, store: &str, kills: usize) {
+    let mut random = Random(7);
+    for _ in 0..kills {
+        let mut process = Process::start(folder, store);
+        process.take_steps(1 + random.below(2 * STEPS_PER_TURN));
+        process.kill();
+    }
+}
+
 #[test]
 fn a_process_killed_at_any_point_runs_no_call_twice_and_leaves_none_without_a_result() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut random = Random(7);
-    for _ in 0..KILLS {
-        let steps = 1 + random.below(2 * STEPS_PER_TURN);
-        let mut process = Command::new(env::current_exe().expect("this program"))
-            .args(["--exact", "process_that_is_killed", "--nocapture"])
-            .env(FOLDER, folder.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let mut told = vec![0; steps];
-        let reached = process.stderr.as_mut().expect("piped").read_exact(&mut told);
-        process.kill().expect("killed");
-        process.stderr.take().expect("piped").read_to_end(&mut told).expect("read");
-        process.wait().expect("ended");
-        assert!(reached.is_ok(), "it ended by itself: {}", String::from_utf8_lossy(&told));
-        assert!(told.iter().all(|byte| *byte == b'.'), "{}", String::from_utf8_lossy(&told));
+    let store = folder.path().join("store.db");
+    let store = store.to_str().expect("UTF-8");
+    kill_at_random_points(folder.path(), store, SQLITE_KILLS);
+    let Found { done, unknown } = check(folder.path(), store);
+    // Kills that met nothing would show nothing.
+    assert!(done > 0 && unknown > 0);
+}
+
+#[test]
+fn the_same_holds_on_postgres() {
+    let Some(server) = postgres::Server::start() else { return };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let store = runtime.block_on(server.fresh_url("killed"));
+    let folder = tempfile::tempdir().expect("a folder");
+    kill_at_random_points(folder.path(), &store, POSTGRES_KILLS);
+    let Found { done, unknown } = check(folder.path(), &store);
+    assert!(done > 0 && unknown > 0);
+}
+
+#[test]
+fn a_process_that_loses_its_connections_goes_on_and_runs_no_call_twice() {
+    let Some(server) = postgres::Server::start() else { return };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let store = runtime.block_on(server.fresh_url("lost"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut random = Random(11);
+    let mut process = Process::start(folder.path(), &store);
+    for _ in 0..LOSSES {
+        process.take_steps(1 + random.below(STEPS_PER_TURN));
+        runtime.block_on(server.break_connections());
     }
-    check(folder.path());
+    // It still goes on.
+    process.take_steps(2 * STEPS_PER_TURN);
+    process.kill();
+    assert!(check(folder.path(), &store).done > 0);
+}
+
+/// How many calls came to what.
+struct Found {
+    done: usize,
+    unknown: usize,
 }
 
 /// What there must be after all of it.
-fn check(folder: &Path) {
+fn check(folder: &Path, store: &str) -> Found {
     let mut runs: BTreeMap<String, usize> = BTreeMap::new();
     for key in read_to_string(folder.join("ran.log")).expect("a log").lines() {
         *runs.entry(key.to_owned()).or_default() += 1;
@@ -157,7 +232,7 @@ fn check(folder: &Path) {
     assert!(twice.is_empty(), "ran twice: {twice:?}");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let stored = runtime.block_on(async {
-        let store = open(folder.join("store.db").to_str().expect("UTF-8")).await.expect("opens");
+        let store = open(store).await.expect("opens");
         let after = After { position: 0, count: 1_000_000, bytes: usize::MAX };
         store.list(&ConversationName::new("c").expect("a name"), after).await.expect("listed")
     });
@@ -189,8 +264,7 @@ fn check(folder: &Path) {
         }
     }
     println!("{} turns; {done} calls done, {unknown} unknown", stored.len() / 2);
-    // Kills that met nothing would show nothing.
-    assert!(done > 0 && unknown > 0);
+    Found { done, unknown }
 }
 
 /// Numbers that look random and are the same each time (SplitMix64).

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use a11_grpc::action::Registry;
-use a11_grpc::builtin::{Config, register};
+use a11_grpc::config::{Config, register};
 use a11_grpc::wire::{Reason, Status, status::code_name};
 
 fn root() -> &'static Path {

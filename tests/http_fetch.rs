@@ -7,7 +7,8 @@ use std::{io::Write as _, net::SocketAddr, path::Path, sync::Arc};
 
 use a11_grpc::{
     action::Registry,
-    builtin::{Config, FetchOptions, register},
+    builtin::FetchOptions,
+    config::{Config, register},
     wire::Code,
 };
 use builtin::call;

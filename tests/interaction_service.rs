@@ -10,7 +10,7 @@ use a11_grpc::{
     runner::Recorder,
     service::{ActionApi, InteractionApi},
     wire::{
-        Chunk, Code, Reason, Status,
+        Chunk, Code, NodeFragment, Reason, Status,
         pb::{
             self, Interaction, RecordForm, Role, action_service_client::ActionServiceClient,
             action_service_server::ActionServiceServer, append_interaction_request as append,
@@ -21,6 +21,7 @@ use a11_grpc::{
         },
     },
 };
+use prost::Message as _;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Channel, Server};
 
@@ -74,6 +75,11 @@ fn turn(id: &str) -> Interaction {
     }
 }
 
+/// Appended as the message's own field.
+fn typed(interaction: &Interaction) -> append::Body {
+    append::Body::Interaction(interaction.encode_to_vec().into())
+}
+
 async fn append(service: &mut Service, body: append::Body) -> Result<(u64, bool), Status> {
     let request = pb::AppendInteractionRequest { conversation: "c".into(), body: Some(body) };
     let response = service.interactions.append_interaction(request).await?.into_inner();
@@ -92,7 +98,7 @@ async fn what_is_appended_is_got_listed_and_watched_in_either_form() {
     let json = "{\"id\":\"b\", \"role\":\"model\", \"unknown\": 1}";
     let encoded =
         pb::EncodedInteraction { media_type: document::PORTABLE_JSON.into(), data: json.into() };
-    assert_eq!(append(&mut service, append::Body::Interaction(turn("a"))).await, Ok((1, false)));
+    assert_eq!(append(&mut service, typed(&turn("a"))).await, Ok((1, false)));
     let body = append::Body::Encoded(encoded.clone());
     assert_eq!(append(&mut service, body.clone()).await, Ok((2, false)));
     assert_eq!(append(&mut service, body).await, Ok((2, true)));
@@ -128,7 +134,7 @@ async fn what_is_appended_is_got_listed_and_watched_in_either_form() {
     };
     let watched = service.interactions.watch_interactions(watch).await.expect("watched");
     let mut watched = watched.into_inner();
-    append(&mut service, append::Body::Interaction(turn("d"))).await.expect("appended");
+    append(&mut service, typed(&turn("d"))).await.expect("appended");
     let mut seen = vec![];
     while seen.len() < 3 {
         seen.push(match watched.message().await.expect("goes on").expect("more").event {
@@ -145,11 +151,11 @@ async fn what_is_appended_is_got_listed_and_watched_in_either_form() {
 #[tokio::test]
 async fn what_cannot_be_kept_or_is_not_there_is_refused_with_its_reason() {
     let mut service = service().await;
-    append(&mut service, append::Body::Interaction(turn("a"))).await.expect("appended");
+    append(&mut service, typed(&turn("a"))).await.expect("appended");
     let other = Interaction { model: "m".into(), ..turn("a") };
     let lost = Interaction { previous_interaction_id: "z".into(), ..turn("b") };
     let mut check = async |interaction, expected| {
-        let refused = append(&mut service, append::Body::Interaction(interaction)).await;
+        let refused = append(&mut service, typed(&interaction)).await;
         assert_eq!(reason(refused), expected);
     };
     check(other, Reason::InteractionConflict).await;
@@ -178,7 +184,7 @@ async fn what_cannot_be_kept_or_is_not_there_is_refused_with_its_reason() {
 async fn an_export_is_imported_elsewhere() {
     let mut service = service().await;
     for id in ["a", "b"] {
-        append(&mut service, append::Body::Interaction(turn(id))).await.expect("appended");
+        append(&mut service, typed(&turn(id))).await.expect("appended");
     }
     let export = pb::ExportConversationRequest { conversation: "c".into(), after_position: 0 };
     let mut exported =
@@ -205,7 +211,7 @@ async fn a_server_without_a_store_validates_and_says_so_otherwise() {
     let list = interactions.list_conversations(pb::ListConversationsRequest::default()).await;
     assert_eq!(reason(list), Reason::Unsupported);
     let round = pb::ExecuteActionsFromInteractionRequest {
-        interaction: Some(turn("a")),
+        interaction: Some(turn("a").encode_to_vec().into()),
         store: true,
         conversation: "c".into(),
         ..Default::default()
@@ -277,6 +283,88 @@ async fn a_recorded_round_is_in_the_conversation_and_runs_once() {
     assert_eq!(turns[0].content[0].data().as_ref(), REPLY.as_bytes());
     assert_eq!(Some(&turns[1]), first.interaction.as_ref());
     assert_eq!(turns[1].previous_interaction_id, "t1");
+}
+
+#[tokio::test]
+async fn a_typed_turn_is_kept_as_it_came_whatever_its_call_ids() {
+    let mut service = service().await;
+    let fragments = |id: &str| {
+        let chunk = Chunk::new("application/json", "\"hi\"");
+        pb::NodeFragments { fragments: vec![NodeFragment::last(id, chunk)] }
+    };
+    let call =
+        |id: &str| pb::ActionMessage { id: id.into(), name: "echo".into(), ..Default::default() };
+    let odd = "functions.echo:0";
+    let turn = Interaction {
+        id: "t1".into(),
+        role: Role::Model as i32,
+        action_calls: vec![call(odd), call("c2")],
+        action_inputs: [(odd.into(), fragments("word")), ("c2".into(), fragments("word"))].into(),
+        ..Interaction::default()
+    };
+    // Field 1,000, which is not known here, of the turn and of a call in it.
+    let mut bytes = turn.encode_to_vec();
+    bytes.extend_from_slice(&[0xc0, 0x3e, 7]);
+    bytes.extend_from_slice(&[0x52, 17, 0x0a, 2, b'c', b'3', 0x12, 4, b'e', b'c', b'h', b'o']);
+    bytes.extend_from_slice(&[0xc2, 0x3e, 2, b'h', b'i', 0x18 | 2, 0]);
+    let bytes = bytes::Bytes::from(bytes);
+    let request = pb::ExecuteActionsFromInteractionRequest {
+        interaction: Some(bytes.clone()),
+        allowed_actions: vec!["echo".into()],
+        backend: pb::Backend::Gpt as i32,
+        store: true,
+        conversation: "c".into(),
+        ..Default::default()
+    };
+    let ran = service.actions.execute_actions_from_interaction(request.clone()).await;
+    let ran = ran.expect("ran").into_inner();
+    let codes: Vec<_> = ran
+        .results
+        .iter()
+        .map(|result| (result.id.as_str(), result.status.as_ref().map(|status| status.code)))
+        .collect();
+    let missing = Code::InvalidArgument as i32;
+    assert_eq!(codes, [(odd, Some(0)), ("c2", Some(0)), ("c3", Some(missing))]);
+    assert!(ran.messages[0].contains(odd), "{:?}", ran.messages);
+    let again = service.actions.execute_actions_from_interaction(request.clone()).await;
+    assert_eq!(again.expect("found").into_inner(), ran);
+
+    // As it came, wherever it is moved to.
+    let export = pb::ExportConversationRequest { conversation: "c".into(), after_position: 0 };
+    let mut exported =
+        service.interactions.export_conversation(export).await.expect("exported").into_inner();
+    let json_lines = exported.message().await.expect("goes on").expect("lines").json_lines;
+    let import = pb::ImportConversationRequest { conversation: "d".into(), json_lines };
+    let import = tokio_stream::iter([import]);
+    service.interactions.import_conversation(import).await.expect("imported");
+    for conversation in ["c", "d"] {
+        let get = pb::GetInteractionRequest {
+            conversation: conversation.into(),
+            id: "t1".into(),
+            form: 0,
+        };
+        let got = service.interactions.get_interaction(get).await.expect("there").into_inner();
+        let Some(Body::Encoded(encoded)) = got.record.expect("set").body else { panic!("decoded") };
+        assert_eq!(
+            (encoded.data, encoded.media_type.as_str()),
+            (bytes.clone(), document::PROTOBUF)
+        );
+    }
+    // Appended, it is the same; and an id that is given beside is added to it.
+    let again = append(&mut service, append::Body::Interaction(bytes.clone())).await;
+    assert_eq!(again, Ok((1, true)));
+    let nameless = bytes.slice(4..);
+    assert_eq!(Interaction::decode(nameless.clone()).expect("a turn").id, "");
+    let request = pb::ExecuteActionsFromInteractionRequest {
+        interaction: Some(nameless.clone()),
+        interaction_id: "t9".into(),
+        ..request
+    };
+    service.actions.execute_actions_from_interaction(request).await.expect("ran");
+    let get = pb::GetInteractionRequest { conversation: "c".into(), id: "t9".into(), form: 0 };
+    let got = service.interactions.get_interaction(get).await.expect("there").into_inner();
+    let Some(Body::Encoded(encoded)) = got.record.expect("set").body else { panic!("decoded") };
+    assert!(encoded.data.starts_with(&nameless), "{:?}", encoded.data);
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ async fn sessions_are_bounded_and_end_when_they_are_deleted() {
     assert!(refused.headers().contains_key("retry-after"));
     let mut delete = post(&json!(""), &[("mcp-session-id", &first)]);
     *delete.method_mut() = http::Method::DELETE;
-    assert!(service.handle(delete).await.status().is_success());
+    assert_eq!(service.handle(delete).await.status(), StatusCode::NO_CONTENT);
     assert_eq!(service.sessions().await, 1);
     let gone = post(&call(1, "echo", json!({"word": "x"})), &[("mcp-session-id", &first)]);
     assert_eq!(service.handle(gone).await.status(), StatusCode::NOT_FOUND);

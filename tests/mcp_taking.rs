@@ -5,23 +5,20 @@
 mod fixtures;
 #[path = "support/mcp.rs"]
 mod mcp;
+#[path = "support/taking.rs"]
+mod taking;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use a11_grpc::action::{
-    ActionSchema, Call, Context, Event, Inputs, Port, Registry, Scope, handler,
-};
+use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::mcp::{
     McpOptions, McpSource, Reach, Taking, declaration::Describe, taking::Standing,
 };
-use a11_grpc::wire::{Code, Headers, Status};
-use mcp::{PATIENCE, TestServer};
-use serde_json::{Value, json, value::RawValue};
-use tokio::{sync::Notify, time::timeout};
-
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, what).await.expect("it takes too long")
-}
+use a11_grpc::wire::Code;
+use mcp::TestServer;
+use serde_json::{Value, json};
+use taking::{call, open, outputs, soon};
+use tokio::sync::Notify;
 
 fn at(url: &str) -> McpSource {
     let reach = Reach::Url { url: url.to_owned(), headers: vec![] };
@@ -40,54 +37,6 @@ fn launched(program: &Path, folder: &Path) -> Reach {
         env: BTreeMap::new(),
         cwd: None,
     }
-}
-
-async fn open(taking: &Taking) -> usize {
-    let mut standing = taking.standing();
-    let open = |standing: &Standing| matches!(standing, Standing::Open(_));
-    match &*soon(standing.wait_for(open)).await.expect("open") {
-        Standing::Open(count) => *count,
-        _ => 0,
-    }
-}
-
-/// What a call puts out by port, and what it narrates.
-async fn call(
-    registry: &Arc<Registry>,
-    action: &str,
-    arguments: Value,
-) -> Result<(BTreeMap<String, Vec<String>>, String), Status> {
-    let entry = registry.runnable(action)?;
-    let raw: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_value(arguments).expect("arguments");
-    let raw = raw.iter().map(|(name, value)| (name.as_str(), &**value));
-    let inputs = Inputs::from_arguments(entry.schema(), raw)?;
-    let schema = entry.schema().clone();
-    let call =
-        Call { id: "call".to_owned(), entry, inputs, headers: Headers::default(), deadline: None };
-    let mut run = Scope::root(registry.clone()).start(call)?;
-    let (mut outputs, mut log) = (BTreeMap::<String, Vec<String>>::new(), String::new());
-    while let Some(event) = soon(run.next_event()).await {
-        match event {
-            Event::Output(port, pieces) => {
-                let port = schema.outputs()[port].name().to_owned();
-                let chunks = pieces.iter().filter_map(|piece| piece.chunk());
-                let texts = chunks
-                    .filter(|chunk| !chunk.is_null())
-                    .map(|chunk| String::from_utf8_lossy(chunk.data()).into_owned());
-                outputs.entry(port).or_default().extend(texts);
-            }
-            Event::Log(entry) => log.push_str(&entry.text),
-            Event::Finished(status) if status.is_ok() => return Ok((outputs, log)),
-            Event::Finished(status) => return Err(status),
-        }
-    }
-    panic!("the call did not end");
-}
-
-async fn outputs(registry: &Arc<Registry>, action: &str, arguments: Value) -> Value {
-    let (outputs, _) = call(registry, action, arguments).await.expect(action);
-    json!(outputs)
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -149,4 +150,65 @@ async fn grpcurl_shows_the_reason_of_a_refusal() {
     assert!(!output.status.success());
     assert!(shown.contains("\"reason\""), "{shown}");
     assert!(shown.contains("UNKNOWN_ACTION"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_silent_stream_has_its_headers_at_once() {
+    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let (_server, address) = serve().await;
+    for method in ["PeerService/OpenSession", "ActionService/CallAction"] {
+        let method = format!("a11.v1.{method}");
+        let mut silent = Command::new(&grpcurl)
+            .args(["-v", "-plaintext", "-d", "@", &address, &method])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        // Open to the end: the client has neither written nor half-closed.
+        let _input = silent.stdin.take();
+        let mut lines = BufReader::new(silent.stdout.take().unwrap()).lines();
+        let headers = timeout(PATIENCE, async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line == "Response headers received:" {
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(headers.await.unwrap(), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_while_the_client_writes_is_the_same_each_time() {
+    const TIMES: usize = 100;
+    const AT_ONCE: usize = 10;
+    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let (_server, address) = serve().await;
+    let input = r#"{"inputs":{"fragments":[{"id":"text","chunk":{"data":"aGk="}}]}}"#;
+    let start = r#"{"start":{"action":"no_such_action"}}"#;
+    let messages = format!("{start}\n{}", format!("{input}\n").repeat(2_000));
+    let refusals = stream::iter(0..TIMES).map(|_| {
+        let mut client = Command::new(&grpcurl)
+            .args(["-plaintext", "-d", "@", &address, "a11.v1.ActionService/CallAction"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let (mut stdin, messages) = (client.stdin.take().unwrap(), messages.clone());
+        async move {
+            let write = async move { stdin.write_all(messages.as_bytes()).await.ok() };
+            let (_, output) = tokio::join!(write, client.wait_with_output());
+            String::from_utf8(output.unwrap().stderr).unwrap()
+        }
+    });
+    let refusals: Vec<String> =
+        timeout(PATIENCE, refusals.buffer_unordered(AT_ONCE).collect()).await.unwrap();
+    for refusal in refusals {
+        assert!(refusal.contains("Code: NotFound"), "{refusal}");
+        assert!(refusal.contains("UNKNOWN_ACTION"), "{refusal}");
+    }
 }

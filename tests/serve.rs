@@ -6,7 +6,7 @@
 #[path = "support/program.rs"]
 mod program;
 
-use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::Future, process::Stdio, sync::Arc, time::Duration};
 
 use a11_grpc::{
     action::{ActionSchema, Context, Port, Registry, handler},
@@ -18,7 +18,8 @@ use a11_grpc::{
     },
 };
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
     sync::{Notify, oneshot},
     task::JoinHandle,
 };
@@ -62,7 +63,7 @@ async fn start(options: Options) -> Running {
         let stopped = async {
             let _ = stopped.await;
         };
-        server.run(stopped).await.unwrap()
+        server.run(stopped).await
     });
     Running { address, stop, server }
 }
@@ -321,6 +322,15 @@ async fn tls_proves_the_server() {
     let error = client::connect(&url).await.unwrap_err().to_string();
     assert!(error.contains(&url) && error.to_lowercase().contains("certificate"), "{error}");
 
+    let roots = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(roots.path(), cert.pem()).unwrap();
+    let listed = program::command(&["actions", "--server", &url])
+        .env("SSL_CERT_FILE", roots.path())
+        .stderr(Stdio::piped())
+        .output();
+    let listed = soon(listed).await.unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+
     let broken = Tls { certificate: b"x".to_vec(), key: b"y".to_vec() };
     let refused = Server::bind(Options { tls: Some(broken), ..options(Arc::new(Registry::new())) });
     assert!(refused.await.is_err());
@@ -331,10 +341,8 @@ type Said = tokio::io::Lines<BufReader<tokio::process::ChildStderr>>;
 
 /// Starts the program as a server; its address is what it says.
 async fn serve(listen: &str) -> (tokio::process::Child, String, Said, Vec<String>) {
-    let mut child = program::command(&["serve", "--listen", listen])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        program::command(&["serve", "--listen", listen]).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut before = Vec::new();
     loop {
@@ -395,7 +403,7 @@ async fn listening_to_other_machines_is_warned_about() {
 #[tokio::test]
 async fn a_log_for_machines_is_json_alone_and_has_each_call_with_its_code() {
     let args = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json"];
-    let mut child = program::command(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = program::command(&args).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut next = async || {
         let line = soon(lines.next_line()).await.unwrap().expect("a line");
@@ -418,4 +426,19 @@ async fn a_log_for_machines_is_json_alone_and_has_each_call_with_its_code() {
     terminate(&child);
     assert!(next().await["fields"]["message"].as_str().unwrap().contains("shutting down"));
     assert_eq!(soon(child.wait()).await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_begin_is_closed() {
+    let limits = Limits { opening: Duration::from_millis(100), ..Limits::default() };
+    let running = start(Options { limits, ..options(Arc::default()) }).await;
+    // Nothing at all, half of HTTP/2's preface, half of a request of HTTP/1.1.
+    for beginning in ["", "PRI * HTTP/2.0\r\n", "POST /a HTTP/1.1\r\nhost: a.example\r\n"] {
+        let mut connection = TcpStream::connect(&running.address).await.unwrap();
+        connection.write_all(beginning.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // A reset is as good as an end.
+        let _ = soon(connection.read_to_end(&mut answer)).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{beginning:?}");
+    }
 }

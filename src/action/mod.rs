@@ -25,7 +25,7 @@ pub use input_error::InputError;
 pub use inputs::Inputs;
 pub use nested::{NestedCall, Outputs};
 pub use port::{Port, PortError};
-pub use registry::{Entry, Handler, Peers, RegisterError, Registry, handler};
+pub use registry::{Dial, Entry, Handler, Peers, RegisterError, Registry, handler};
 pub use run::{Event, Finished, Run};
 pub use schema::{ActionSchema, SchemaError};
 pub use scope::{Call, Handlers, Scope};

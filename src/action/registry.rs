@@ -17,7 +17,7 @@ use super::{
     schema::{ActionSchema, Runnable, SchemaError},
     tool_name::tool_name,
 };
-use crate::wire::{Name, Reason, Status};
+use crate::wire::{Name, Reason, Status, pb};
 
 /// What runs an action.
 pub trait Handler: Send + Sync + 'static {
@@ -120,6 +120,23 @@ pub trait Peers: Send + Sync {
     fn entry(&self, session: &str, action: &str) -> Result<Entry, Status>;
 }
 
+/// Reaches the servers that a peer's address names, asked for the actions that
+/// they have.
+pub trait Dial: Send + Sync {
+    /// An action of a server, within a time that the dialler bounds.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED (PEER_NOT_PERMITTED) for a server that may not be
+    /// dialled, UNIMPLEMENTED for a kind that it does not know, UNAVAILABLE for
+    /// one that cannot be reached, NOT_FOUND (UNKNOWN_ACTION) where it has no such
+    /// action.
+    fn entry<'a>(
+        &'a self,
+        peer: &'a pb::Peer,
+        action: &'a str,
+    ) -> BoxFuture<'a, Result<Entry, Status>>;
+}
+
 #[derive(Default)]
 struct Entries {
     by_name: BTreeMap<Name, Entry>,
@@ -133,6 +150,7 @@ pub struct Registry {
     entries: RwLock<Entries>,
     changes: watch::Sender<u64>,
     peers: OnceLock<Weak<dyn Peers>>,
+    dialler: OnceLock<Arc<dyn Dial>>,
 }
 
 impl Registry {
@@ -258,6 +276,23 @@ impl Registry {
         }
     }
 
+    /// Says who dials servers; without this nothing is dialled. Only the first time
+    /// counts.
+    pub fn set_dialler(&self, dialler: Arc<dyn Dial>) {
+        let _ = self.dialler.set(dialler);
+    }
+
+    /// An action of a server that has to be dialled.
+    ///
+    /// # Errors
+    /// As [`Dial::entry`].
+    pub async fn entry_dialled(&self, peer: &pb::Peer, action: &str) -> Result<Entry, Status> {
+        match self.dialler.get() {
+            Some(dialler) => dialler.entry(peer, action).await,
+            None => Err(undiallable(peer)),
+        }
+    }
+
     /// All actions by name, after `after` where it is given.
     pub fn entries(&self, after: Option<&str>) -> Vec<Entry> {
         let entries = self.entries.read();
@@ -273,6 +308,12 @@ impl Registry {
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
+}
+
+/// The status of a call to a peer of a kind that is not dialled.
+pub fn undiallable(peer: &pb::Peer) -> Status {
+    let peer: String = peer.to_string().chars().take(255).collect();
+    Status::of(Reason::UnsupportedPeer, format!("this service cannot dial {peer}"))
 }
 
 /// The status of a call to a session that is not attached.

@@ -146,6 +146,19 @@ impl Run {
         Some(self.inputs.node(index).writer())
     }
 
+    /// The inputs that a caller may write, by port name.
+    pub fn input_nodes(&self) -> impl Iterator<Item = (&str, Node)> {
+        let ports = self.schema.inputs().iter().enumerate();
+        let writable = ports.filter(|(_, port)| !port.is_autofilled());
+        writable.map(|(index, port)| (port.name(), self.inputs.node(index).clone()))
+    }
+
+    /// The outputs, by port name.
+    pub fn output_nodes(&self) -> impl Iterator<Item = (&str, Node)> {
+        let names = self.schema.outputs().iter().map(|port| port.name());
+        names.zip(self.outputs.iter().cloned())
+    }
+
     /// Ends all inputs that are still open.
     pub fn close_inputs(&self) {
         self.inputs.close();

@@ -146,7 +146,7 @@ pub enum CommandError {
 
 impl Command {
     /// Checks a declaration. Paths in it are relative to `directory`.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         declaration: Declaration,
         directory: &Path,

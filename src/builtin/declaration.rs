@@ -19,7 +19,7 @@ const DEFAULT_OUTPUT_BYTES: u64 = 1024 * 1024;
 /// `[actions.NAME]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Declaration {
+pub(crate) struct Declaration {
     /// What it does, for a model to read.
     #[serde(default)]
     pub(super) description: String,
@@ -131,7 +131,7 @@ pub(super) struct InputDeclaration {
 /// A time such as `500ms`, `30s`, `5m` or `2h`; more than none, a day at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct TimeLimit(pub(super) Duration);
+pub(crate) struct TimeLimit(pub(crate) Duration);
 
 impl Default for TimeLimit {
     fn default() -> Self {
@@ -169,7 +169,7 @@ impl TryFrom<String> for TimeLimit {
 /// A number of bytes, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u64")]
-pub(super) struct ByteLimit(pub(super) usize);
+pub(crate) struct ByteLimit(pub(crate) usize);
 
 impl Default for ByteLimit {
     fn default() -> Self {

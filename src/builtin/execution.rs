@@ -28,7 +28,7 @@ const MAX_NARRATED_BYTES: usize = 32 * 1024;
 const TAIL_BYTES: usize = 2 * 1024;
 
 /// What runs a command action.
-pub(super) fn command_handler(command: Arc<Command>) -> impl Handler {
+pub(crate) fn command_handler(command: Arc<Command>) -> impl Handler {
     handler(move |context: Context| {
         let command = command.clone();
         async move { run(&command.plan, &context).await }

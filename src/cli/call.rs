@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 use futures::stream;
 use serde_json::json;
+use tonic::transport::Channel;
 
 use super::{
     arguments::{Assignment, arguments},
@@ -19,9 +20,11 @@ use super::{
     values::{Document, Values},
 };
 use crate::wire::{
-    Status,
-    pb::{self, call_action_request::Message, call_action_response::Event},
-    status::code_name,
+    Reason, Status,
+    pb::{
+        self, action_service_client::ActionServiceClient, call_action_request::Message,
+        call_action_response::Event,
+    },
 };
 
 /// Call one action
@@ -80,9 +83,7 @@ const ANSWER_GRACE: Duration = Duration::from_secs(5);
 impl Call {
     pub(super) async fn run(self, talk: Talk) -> Result<Outcome, Failure> {
         let mut client = self.target.client().await?;
-        let request = pb::GetActionRequest { name: self.name.clone(), ..Default::default() };
-        let schema = client.get_action(request).await?.into_inner().action;
-        let schema = schema.ok_or(Failure::Answer("it has no action"))?;
+        let schema = self.schema(&mut client).await?;
 
         let document = if self.json { Document::Json } else { Document::Readable };
         let mut values = Values::new(&schema, document);
@@ -127,6 +128,26 @@ impl Call {
         Ok(outcome)
     }
 
+    async fn schema(
+        &self,
+        client: &mut ActionServiceClient<Channel>,
+    ) -> Result<pb::ActionSchema, Failure> {
+        let request = pb::GetActionRequest { name: self.name.clone(), ..Default::default() };
+        let status = match client.get_action(request).await {
+            Ok(answer) => {
+                return answer.into_inner().action.ok_or(Failure::Answer("it has no action"));
+            }
+            Err(status) => status,
+        };
+        if Status::from(status.clone()).reason != Reason::UnknownAction {
+            return Err(status.into());
+        }
+        let request = pb::ListActionsRequest { runnable_only: true, ..Default::default() };
+        let listed = client.list_actions(request).await?.into_inner().actions;
+        let nearest = nearest(&self.name, listed.into_iter().map(|action| action.name));
+        Err(Failure::UnknownAction { name: self.name.clone(), nearest })
+    }
+
     /// The opening message, and the fragments that cannot be said in JSON.
     async fn request(
         &self,
@@ -161,11 +182,7 @@ impl Call {
     }
 
     fn document(&self, status: &Status, values: &mut Values, log: &str) -> String {
-        let mut shown = json!({ "code": code_name(status.code) });
-        if !status.is_ok() {
-            shown["message"] = status.message.as_str().into();
-            shown["reason"] = status.reason.as_str_name().trim_start_matches("REASON_").into();
-        }
+        let shown = json::status(status);
         let (action, log) = (json!(self.name), json!(log));
         let mut text = format!(r#"{{"action":{action},"status":{shown}"#);
         if status.is_ok() {
@@ -175,6 +192,18 @@ impl Call {
         text
     }
 }
+
+/// The name most like `name`, where one is like it enough to be a slip.
+fn nearest(name: &str, names: impl Iterator<Item = String>) -> Option<String> {
+    names
+        .map(|candidate| (strsim::jaro_winkler(name, &candidate), candidate))
+        .filter(|(likeness, _)| *likeness > LIKE_ENOUGH)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// From where on names are taken for each other, of 1; what clap uses.
+const LIKE_ENOUGH: f64 = 0.7;
 
 /// What the action narrates: shown line by line, and kept for the document.
 struct Narration {

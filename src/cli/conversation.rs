@@ -1,27 +1,26 @@
 //! `conversation`: what a store keeps, on a server or opened here.
 
-use std::path::PathBuf;
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    path::PathBuf,
+};
 
 use clap::{Args, Subcommand};
 use futures::StreamExt as _;
-use tonic::transport::Channel;
 
 use super::{
     exit::{Failure, Outcome},
-    input::Source,
+    input::{InputError, Source},
     output::{Output, tell},
+    place::{Client, Place},
     report::clean,
-    target::registry,
 };
-use crate::client::{self, connect};
-use crate::interaction::{Interaction, portable, store, transcript};
-use crate::serve::in_process;
+use crate::interaction::{Interaction, portable, transcript};
 use crate::wire::pb::{
-    self, RecordForm, interaction_record::Body,
-    interaction_service_client::InteractionServiceClient, watch_interactions_response::Event,
+    self, RecordForm, interaction_record::Body, watch_interactions_response::Event,
 };
 
-/// Read, follow and move conversations
+/// Read, follow, move and delete conversations
 ///
 /// A conversation is a named sequence of interactions that a store keeps: the store of a server
 /// that was started with `serve --store`, or one opened by this command.
@@ -33,27 +32,14 @@ Examples:
   a11-grpc conversation show support/17 --server 127.0.0.1:50051
   a11-grpc conversation show support/17 --store conversations.db --html support-17.html
   a11-grpc conversation export support/17 --store conversations.db > support-17.jsonl
-  a11-grpc conversation import copy support-17.jsonl --store postgres://me@db/conversations")]
+  a11-grpc conversation import copy support-17.jsonl --store postgres://me@db/conversations
+  a11-grpc conversation delete copy --store postgres://me@db/conversations --yes")]
 pub(super) struct ConversationArgs {
     #[command(subcommand)]
     command: Command,
 
     #[command(flatten)]
     place: Place,
-}
-
-/// Where conversations are kept. A server goes before a store, a flag before the
-/// environment.
-#[derive(Debug, Args)]
-struct Place {
-    /// Use the store of the server at this address [env: A11_SERVER]
-    #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
-    server: Option<String>,
-
-    /// Open this store: a SQLite file, or postgres://USER@HOST/DATABASE
-    /// [env: A11_STORE]
-    #[arg(long, value_name = "PLACE", global = true)]
-    store: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,27 +85,21 @@ enum Command {
         #[arg(value_name = "FILE", default_value = "-")]
         file: Source,
     },
-}
-
-impl Place {
-    async fn client(&self) -> Result<InteractionServiceClient<Channel>, Failure> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let store = match (&self.server, &self.store) {
-            (Some(url), _) => return Ok(client::interactions(connect(url).await?)),
-            (None, Some(store)) => Some(store.clone()),
-            (None, None) => match variable("A11_SERVER") {
-                Some(url) => return Ok(client::interactions(connect(&url).await?)),
-                None => variable("A11_STORE"),
-            },
-        };
-        let store = store::open(&store.ok_or(Failure::NoPlace)?).await?;
-        Ok(client::interactions(in_process(registry(None, &tell)?, Some(store)).await?))
-    }
+    /// Delete a conversation, with the record of the calls run for it
+    ///
+    /// Asks first. What was deleted cannot be brought back, but by importing an export.
+    Delete {
+        /// The conversation
+        name: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
 }
 
 impl ConversationArgs {
     pub(super) async fn run(self) -> Result<Outcome, Failure> {
-        let client = self.place.client().await?;
+        let mut client = self.place.client().await?;
         match self.command {
             Command::List { prefix } => list(client, prefix).await?,
             Command::Show { name, html } => show(client, name, html).await?,
@@ -129,12 +109,17 @@ impl ConversationArgs {
             }
             Command::Export { name, output } => export(client, name, output).await?,
             Command::Import { name, file } => import(client, name, &file).await?,
+            Command::Delete { name, yes } => {
+                if !yes && !agreed(&mut client, &name).await? {
+                    tell("nothing was deleted");
+                    return Ok(Outcome::NotStarted);
+                }
+                delete(client, name).await?;
+            }
         }
         Ok(Outcome::Done)
     }
 }
-
-type Client = InteractionServiceClient<Channel>;
 
 async fn list(mut client: Client, name_prefix: String) -> Result<(), Failure> {
     let mut output = Output::stdout();
@@ -200,7 +185,7 @@ fn text(interaction: &Interaction) -> Result<String, Failure> {
 }
 
 fn json_line(interaction: &Interaction) -> Result<String, Failure> {
-    let json = portable::to_json(interaction);
+    let json = portable::turn_to_json(interaction);
     let json = json.map_err(|source| Failure::Interaction { name: interaction.id.clone(), source });
     Ok(json? + "\n")
 }
@@ -244,4 +229,40 @@ async fn import(mut client: Client, conversation: String, file: &Source) -> Resu
     let imported = client.import_conversation(requests).await?.into_inner();
     let pb::ImportConversationResponse { appended, existed } = imported;
     Output::stdout().line(&format!("{appended} appended, {existed} there already"))
+}
+
+/// Asks whoever sits at the terminal whether a conversation is to be deleted.
+async fn agreed(client: &mut Client, name: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::NotAsked);
+    }
+    // Of those that begin so, the name itself is the first.
+    let request = pb::ListConversationsRequest {
+        name_prefix: name.to_owned(),
+        page_size: 1,
+        ..Default::default()
+    };
+    let found = client.list_conversations(request).await?.into_inner().conversations;
+    let shown = clean(name);
+    let Some(conversation) = found.into_iter().find(|found| found.name == name) else {
+        // Nothing to ask about: it says itself that it is not there.
+        return Ok(true);
+    };
+    let _ = write!(io::stderr(), "delete {shown} and its {}? [y/N] ", count(conversation.length));
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    let read = read.map_err(|source| InputError::Read { name: "standard input".into(), source });
+    read?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+async fn delete(mut client: Client, conversation: String) -> Result<(), Failure> {
+    let request = pb::DeleteConversationRequest { conversation };
+    let deleted = client.delete_conversation(request).await?.into_inner().deleted;
+    Output::stdout().line(&format!("{} deleted", count(deleted)))
+}
+
+fn count(interactions: u64) -> String {
+    let plural = if interactions == 1 { "" } else { "s" };
+    format!("{interactions} interaction{plural}")
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 use tonic::{Request, transport::Channel};
 
 use super::{
@@ -293,8 +294,8 @@ impl Execute {
                 output.line(&json::pretty(&format!("[{}]", summary.messages.join(","))))
             }
             Print::Results if self.json => {
-                let results = serde_json::to_string(&summary.results).unwrap_or_default();
-                output.line(&json::pretty(&results))
+                let results: Vec<_> = summary.results.iter().map(result_json).collect();
+                output.line(&json::pretty(&json!(results).to_string()))
             }
             Print::Results => {
                 for result in &summary.results {
@@ -304,6 +305,11 @@ impl Execute {
             }
         }
     }
+}
+
+fn result_json(result: &pb::CallResult) -> Value {
+    let pb::CallResult { id, name, status: _, log } = result;
+    json!({ "id": id, "name": name, "status": json::status(&status_of(result)), "log": log })
 }
 
 fn status_of(result: &pb::CallResult) -> Status {

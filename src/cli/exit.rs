@@ -1,12 +1,12 @@
 //! How a command ends, and the exit code for it.
 
-use std::{error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
+use std::{borrow::Cow, error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
 
 use super::{arguments::ArgumentError, input::InputError};
-use crate::builtin::ConfigError;
 use crate::client::ConnectError;
+use crate::config::ConfigError;
 use crate::interaction::{InteractionError, backend::ReplyError, store};
 use crate::mcp::{server_list::ServerListError, stdio::StdioError};
 use crate::runner::PatternError;
@@ -62,9 +62,28 @@ pub enum Failure {
     /// No action has a name that was asked for.
     #[error("no action matches {0}")]
     NoAction(String),
-    /// Several files where one is written.
-    #[error("only a provider's messages are made of several files; give one")]
+    /// There is no action of a name.
+    #[error("there is no action {name:?}")]
+    UnknownAction {
+        /// The name.
+        name: String,
+        /// The action whose name comes nearest.
+        nearest: Option<String>,
+    },
+    /// Several interactions where one is written.
+    #[error("only a provider's messages are made of several interactions; give one")]
     SeveralFiles,
+    /// A conversation in a form that holds one interaction.
+    #[error("--to: a conversation is converted for a provider; `conversation export` writes it")]
+    NoProvider,
+    /// A line of a file holds no interaction that can be used.
+    #[error("{name}: {source}")]
+    Lines {
+        /// The file.
+        name: String,
+        /// What is wrong with the line.
+        source: store::RecordError,
+    },
     /// An address to listen on that is none.
     #[error("--listen {0}: write HOST:PORT, such as 127.0.0.1:50051")]
     Listen(String),
@@ -109,6 +128,9 @@ pub enum Failure {
     /// It was not said where conversations are kept.
     #[error("where are the conversations? Give --store PLACE or --server URL")]
     NoPlace,
+    /// Nobody is there to be asked.
+    #[error("nothing was deleted: give --yes, there is no terminal to ask on")]
+    NotAsked,
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -158,16 +180,26 @@ impl Failure {
     }
 
     /// What to do about it, where that can be said.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
             Self::NotAnInteraction(_) => {
-                Some("a provider's raw reply is run with `a11-grpc execute FILE`")
+                "a provider's raw reply is run with `a11-grpc execute FILE`".into()
             }
             Self::Connect(ConnectError::Unreachable { .. }) => {
-                Some("start one with `a11-grpc serve`, or leave --server away to run in process")
+                "start one with `a11-grpc serve`, or leave --server away to run in process".into()
             }
-            _ => None,
-        }
+            Self::UnknownAction { nearest: Some(nearest), .. } => {
+                format!("did you mean {nearest:?}?").into()
+            }
+            Self::UnknownAction { nearest: None, .. } => {
+                "`a11-grpc actions` lists those there are".into()
+            }
+            Self::Refused(status) if is_transport_fault(status) => {
+                "does a gRPC server run there? `a11-grpc serve` says its address when it starts"
+                    .into()
+            }
+            _ => return None,
+        })
     }
 
     /// The exit code: see the program's `--help`.
@@ -178,6 +210,7 @@ impl Failure {
             | Self::Interaction { .. }
             | Self::Reply { .. }
             | Self::NoAction(_)
+            | Self::UnknownAction { .. }
             | Self::SeveralFiles
             | Self::Listen(_)
             | Self::NotAnInteraction(_)
@@ -188,6 +221,9 @@ impl Failure {
             | Self::McpServers { .. }
             | Self::Config(_)
             | Self::NoPlace
+            | Self::NoProvider
+            | Self::Lines { .. }
+            | Self::NotAsked
             | Self::Store(store::OpenError::UnknownEngine(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
@@ -238,6 +274,15 @@ impl From<Outcome> for ExitCode {
             Outcome::NotStarted => Self::from(BAD_INPUT),
         }
     }
+}
+
+/// Whether a status was made here, of an answer that is no gRPC or that never
+/// came.
+fn is_transport_fault(status: &tonic::Status) -> bool {
+    let text = status_text(status);
+    ["transport error", "h2 protocol error", "grpc-status header missing"]
+        .iter()
+        .any(|sign| text.contains(sign))
 }
 
 /// The status, and what of the transport lies under it.

@@ -1,24 +1,17 @@
-//! `interaction`: checks and converts interactions, without any service.
+//! `interaction`: checks interactions, without any service, and converts them.
 
-use std::path::PathBuf;
-
-use bytes::Bytes;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::{
+    convert::Convert,
     exit::{Failure, Outcome},
+    form::{name_of, read},
     input::Source,
     json,
-    output::{Output, tell},
-    report::clean,
+    output::Output,
 };
-use crate::interaction::{
-    Interaction, InteractionError,
-    backend::{Dialect, Note, convert, parse_backend},
-    document::{self, Document, PROTOBUF, read_document},
-    portable, proto_json, validate,
-};
+use crate::interaction::validate;
 
 /// Check an interaction, or change its form
 ///
@@ -56,56 +49,6 @@ struct Validate {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Change the form of an interaction
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  a11-grpc interaction convert turn.json --to proto-json
-  a11-grpc interaction convert turn.json --to protobuf --output turn.binpb
-  a11-grpc interaction convert turn.binpb --to portable
-  a11-grpc interaction convert first.json second.json --to claude")]
-struct Convert {
-    /// The interaction, in any form; `-` reads standard input. For a provider
-    /// several, in their order, are one conversation
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<Source>,
-
-    /// The form to write: portable, proto-json, protobuf; or the messages of a
-    /// provider: claude, claude_code, codex, gemini, gpt, ollama, vllm
-    #[arg(long, value_name = "FORM", value_parser = to)]
-    to: To,
-
-    /// Write to this file [default: standard output]
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-/// What to write.
-#[derive(Debug, Clone, Copy)]
-enum To {
-    Form(Form),
-    Messages(Dialect),
-}
-
-fn to(name: &str) -> Result<To, String> {
-    if let Ok(form) = Form::from_str(name, true) {
-        return Ok(To::Form(form));
-    }
-    let backend = parse_backend(name)
-        .map_err(|error| format!("{error}; and the forms are portable, proto-json, protobuf"))?;
-    Dialect::default_of(backend).map(To::Messages).ok_or_else(|| name.to_owned())
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// The portable A11 JSON.
-    Portable,
-    /// proto3 JSON.
-    ProtoJson,
-    /// The protobuf message a11.v1.Interaction.
-    Protobuf,
 }
 
 impl InteractionArgs {
@@ -193,87 +136,4 @@ impl Validate {
 fn print_json(findings: &Findings) -> Result<(), Failure> {
     let text = serde_json::to_string(findings).unwrap_or_default();
     Output::stdout().line(&json::pretty(&text))
-}
-
-impl Convert {
-    async fn run(self) -> Result<Outcome, Failure> {
-        let mut history = Vec::with_capacity(self.files.len());
-        for file in &self.files {
-            let failed = |source| Failure::Interaction { name: file.to_string(), source };
-            let (interaction, _) = read(&file.read().await?)
-                .map_err(failed)?
-                .ok_or_else(|| Failure::NotAnInteraction(file.to_string()))?;
-            history.push(interaction);
-        }
-        let form = match self.to {
-            To::Form(form) => form,
-            To::Messages(dialect) => {
-                let converted = convert(&history, dialect);
-                let notes = [("dropped", &converted.dropped), ("added", &converted.added)];
-                for (verb, notes) in notes {
-                    for Note { interaction_id, what, why } in notes {
-                        tell(&clean(&format!("{verb}: {what} ({interaction_id}): {why}")));
-                    }
-                }
-                if let Some(system) = &converted.system {
-                    tell(&clean(&format!("beside the messages, the system prompt: {system}")));
-                }
-                let text = format!("[{}]", converted.messages.join(","));
-                Output::to(self.output).line(&json::pretty(&text))?;
-                return Ok(Outcome::Done);
-            }
-        };
-        let [interaction] = history.as_slice() else {
-            return Err(Failure::SeveralFiles);
-        };
-        let name = self.files.iter().map(ToString::to_string).collect::<String>();
-        let failed = |source| Failure::Interaction { name: name.clone(), source };
-        let mut output = Output::to(self.output);
-        match form {
-            Form::Portable => {
-                output.line(&json::pretty(&portable::to_json(interaction).map_err(failed)?))?;
-            }
-            Form::ProtoJson => {
-                output.line(&json::pretty(&proto_json::to_json(interaction).map_err(failed)?))?;
-            }
-            Form::Protobuf => {
-                if output.is_terminal() {
-                    return Err(Failure::BinaryToTerminal);
-                }
-                let bytes = document::encode(interaction, document::Form::Protobuf);
-                output.write(&bytes.map_err(failed)?)?;
-            }
-        }
-        Ok(Outcome::Done)
-    }
-}
-
-fn name_of(form: Form) -> &'static str {
-    match form {
-        Form::Portable => "portable",
-        Form::ProtoJson => "proto-json",
-        Form::Protobuf => "protobuf",
-    }
-}
-
-/// The interaction that bytes hold, and in which form; `None` for JSON of
-/// another kind.
-fn read(bytes: &Bytes) -> Result<Option<(Interaction, Form)>, InteractionError> {
-    if !begins_as_json(bytes) && !bytes.is_empty() {
-        match document::decode(bytes.clone(), PROTOBUF) {
-            // Text that is neither is rather bad JSON than bad protobuf.
-            Err(InteractionError::NotProtobuf(_)) if std::str::from_utf8(bytes).is_ok() => {}
-            decoded => return decoded.map(|interaction| Some((interaction, Form::Protobuf))),
-        }
-    }
-    Ok(match read_document(bytes)? {
-        Document::Portable(interaction) => Some((interaction, Form::Portable)),
-        Document::ProtoJson(interaction) => Some((interaction, Form::ProtoJson)),
-        Document::Other(_) => None,
-    })
-}
-
-fn begins_as_json(bytes: &[u8]) -> bool {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    bytes.trim_ascii_start().starts_with(b"{")
 }

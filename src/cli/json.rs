@@ -1,5 +1,20 @@
 //! JSON text laid out for people or on one line, with every number and string as
-//! it was written.
+//! it was written; and what several commands print.
+
+use serde_json::{Value, json};
+
+use crate::wire::{Status, status::code_name};
+
+/// A status as every command prints it: its code by name and, of a failure,
+/// message and reason.
+pub(super) fn status(status: &Status) -> Value {
+    let mut shown = json!({ "code": code_name(status.code) });
+    if !status.is_ok() {
+        shown["message"] = status.message.as_str().into();
+        shown["reason"] = status.reason.as_str_name().trim_start_matches("REASON_").into();
+    }
+    shown
+}
 
 /// The text indented by two spaces. Text that is not JSON comes out as some
 /// layout of itself.

@@ -8,11 +8,12 @@ use tokio::net::TcpListener;
 use super::{duration::duration, exit::Failure, input::Source};
 use crate::action::{Registry, handler};
 use crate::mcp::{
-    McpOptions, McpServer, McpSource, Reach, Taking,
+    McpOptions, McpServer, McpSource, PermittedPeer, Taking,
     declaration::Describe,
     http::{DEFAULT_ADDRESS, HttpOptions},
     request_headers::Accepted,
-    server_list,
+    server_list::{self, from_argument},
+    taking::Standing,
 };
 use crate::runner::AllowList;
 use crate::serve::Origin;
@@ -60,19 +61,32 @@ pub(super) struct McpArgs {
     #[arg(long, value_name = "HOST[:PORT]")]
     mcp_allow_host: Vec<String>,
 
-    /// Take in the tools of this MCP server as actions, under their own names;
-    /// can be given more than once
-    #[arg(long, value_name = "URL")]
-    mcp_server: Vec<String>,
+    /// Take in the tools of this MCP server as actions, under their own names:
+    /// its http:// or https:// address, or else a command line that starts it,
+    /// such as 'npx -y @modelcontextprotocol/server-everything'. Its words are
+    /// split as a shell would, and no more. Can be given more than once
+    #[arg(long, value_name = "URL|COMMAND", value_parser = from_argument)]
+    mcp_server: Vec<McpSource>,
 
     /// Take in the tools of the MCP servers in this file, which has the
     /// `mcpServers` JSON that MCP hosts use; an entry's `prefix` goes before its
     /// actions' names
     #[arg(long, value_name = "FILE")]
     mcp_servers: Option<PathBuf>,
+
+    /// Let a request's `action_configs` name this MCP server, which is dialled
+    /// then: mcp://HOST[:PORT][/PATH] or mcp+https://…; without a path, any path
+    /// there. Can be given more than once [default: none]
+    #[arg(long, value_name = "PEER")]
+    mcp_peer: Vec<PermittedPeer>,
 }
 
 impl McpArgs {
+    /// The servers that may be dialled.
+    pub(super) fn peers(&self) -> &[PermittedPeer] {
+        &self.mcp_peer
+    }
+
     /// Whether anything is served over MCP.
     pub(super) fn is_served(&self) -> bool {
         self.mcp.is_some() || self.mcp_stdio
@@ -104,25 +118,23 @@ impl McpArgs {
         }
     }
 
-    /// Takes in other servers' tools, for as long as what is returned lives.
+    /// The servers whose tools are taken in. One that is broken is left out, and
+    /// `say` is told of it.
     ///
     /// # Errors
     /// Where the file cannot be read or is no list of servers.
-    pub(super) async fn take_in(&self, registry: &Arc<Registry>) -> Result<Vec<Taking>, Failure> {
-        let mut sources = vec![];
+    pub(super) async fn servers(&self, say: &dyn Fn(&str)) -> Result<Vec<McpSource>, Failure> {
+        let mut servers = self.mcp_server.clone();
         if let Some(path) = &self.mcp_servers {
             let list = Source::File(path.clone()).read().await?;
-            let list = String::from_utf8_lossy(&list);
-            sources = server_list::read(&list)
+            let list = server_list::read(&String::from_utf8_lossy(&list))
                 .map_err(|source| Failure::McpServers { path: path.clone(), source })?;
+            for refused in list.refused {
+                say(&format!("warning: left out {refused}"));
+            }
+            servers.extend(list.servers);
         }
-        sources.extend(self.mcp_server.iter().map(|url| McpSource {
-            name: url.clone(),
-            prefix: String::new(),
-            reach: Reach::Url { url: url.clone(), headers: vec![] },
-        }));
-        let take = |source| Taking::begin(source, registry.clone());
-        Ok(sources.into_iter().map(take).collect())
+        Ok(servers)
     }
 
     /// The listener for HTTP, where that is asked for.
@@ -135,6 +147,21 @@ impl McpArgs {
             Ok(listener) => Ok(Some(listener)),
             Err(source) => Err(Failure::McpListen { address: address.clone(), source }),
         }
+    }
+}
+
+/// Takes in servers' tools, for as long as what is returned lives.
+pub(super) fn take_in(servers: Vec<McpSource>, registry: &Arc<Registry>) -> Vec<Taking> {
+    servers.into_iter().map(|server| Taking::begin(server, registry.clone())).collect()
+}
+
+/// Waits until each server is there or away.
+pub(super) async fn settled(taken_in: &[Taking]) {
+    for taking in taken_in {
+        let mut standing = taking.standing();
+        let is_settled = |standing: &Standing| *standing != Standing::Opening;
+        // One that is over is settled too.
+        let _ = standing.wait_for(is_settled).await;
     }
 }
 

@@ -71,7 +71,7 @@ Standard output carries the result and nothing else; all the rest is on standard
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     Execute(execute::Execute),
     Actions(actions::Actions),
     Call(call::Call),

@@ -11,7 +11,7 @@ use super::{
     exit::{Failure, Outcome},
     input::Source,
     logging::{LogFormat, say},
-    mcp::McpArgs,
+    mcp::{McpArgs, take_in},
     target::registry,
 };
 use crate::action::Registry;
@@ -24,9 +24,9 @@ use crate::serve::{Ending, Limits, Options, Origin, Server, Tls, signals::Signal
 
 /// Serve the actions to other programs
 ///
-/// Serves gRPC, with reflection and health, and gRPC-Web for browsers, on one port. The address it
-/// listens on is said on standard error: `listening on 127.0.0.1:50051`. With --mcp or --mcp-stdio
-/// the same actions are MCP tools too.
+/// Serves gRPC, with reflection and health, and gRPC-Web and WebSocket sessions for browsers, on
+/// one port. The address it listens on is said on standard error: `listening on 127.0.0.1:50051`.
+/// With --mcp or --mcp-stdio the same actions are MCP tools too.
 ///
 /// SIGINT or SIGTERM: health turns NOT_SERVING, no more connections are taken, accepted calls go on
 /// to their end for as long as --shutdown-timeout says. A second signal ends the program at once.
@@ -40,6 +40,7 @@ Examples:
 
   a11-grpc serve --config actions.toml --mcp           (MCP on http://127.0.0.1:8013/mcp too)
   a11-grpc serve --config actions.toml --mcp-stdio     (as an MCP host launches it)
+  a11-grpc serve --mcp-server 'npx -y @modelcontextprotocol/server-everything'
 
   grpcurl -plaintext 127.0.0.1:50051 list
   grpcurl -plaintext -d '{\"action\": \"word_count\", \"arguments\": {\"text\": \"one two\"}}' \\
@@ -83,6 +84,17 @@ pub(super) struct Serve {
     #[arg(value_parser = positive)]
     max_connections: usize,
 
+    /// How many attached programs are kept at once, those whose connection broke
+    /// included; further ones are refused
+    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions)]
+    #[arg(value_parser = positive)]
+    max_sessions: usize,
+
+    /// How long an attached program whose connection broke may take to come back
+    /// before its calls fail and its actions go
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
+    session_grace: Duration,
+
     #[command(flatten)]
     mcp: McpArgs,
 }
@@ -100,9 +112,11 @@ impl Serve {
         mut signals: Signals,
         format: LogFormat,
     ) -> Result<Outcome, Failure> {
-        let registry = registry(self.config.as_deref(), &|text| say(format, text))?;
+        let said = |text: &str| say(format, text);
+        let (registry, mut servers) = registry(self.config.as_deref(), self.mcp.peers(), &said)?;
+        servers.extend(self.mcp.servers(&said).await?);
         let server = self.grpc(registry.clone(), format).await?;
-        let _taken_in = self.mcp.take_in(&registry).await?;
+        let _taken_in = take_in(servers, &registry);
         log_actions(&registry);
         let mcp = Mcp::bind(&self, registry, format).await?;
 
@@ -153,6 +167,8 @@ impl Serve {
         };
         let limits = Limits {
             connections: self.max_connections,
+            sessions: self.max_sessions,
+            session_grace: self.session_grace,
             shutdown: self.shutdown_timeout,
             ..Limits::default()
         };
@@ -180,11 +196,10 @@ impl Serve {
     ) -> Result<Ending, Failure> {
         let _stop_others = stop.clone().drop_guard();
         let grpc = async {
-            let ending = match server {
+            Ok(match server {
                 Some(server) => server.run(stop.clone().cancelled_owned()).await,
-                None => Ok(Ending::Drained),
-            };
-            ending.map_err(Failure::from)
+                None => Ending::Drained,
+            })
         };
         let stopped = || stop.clone().cancelled_owned();
         let http = async {

@@ -1,6 +1,7 @@
 //! Where actions run: on a server, or in this process.
 
 use std::{
+    mem,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -8,10 +9,15 @@ use std::{
 use clap::Args;
 use tonic::transport::Channel;
 
-use super::{exit::Failure, output::tell};
+use super::{
+    exit::Failure,
+    mcp::{settled, take_in},
+    output::tell,
+};
 use crate::action::Registry;
-use crate::builtin::{self, Config};
 use crate::client::{self, connect};
+use crate::config::{self, Config};
+use crate::mcp::{McpSource, PermittedPeer};
 use crate::serve::in_process;
 use crate::wire::pb::action_service_client::ActionServiceClient;
 
@@ -20,7 +26,9 @@ use crate::wire::pb::action_service_client::ActionServiceClient;
 #[derive(Debug, Args)]
 pub(super) struct Target {
     /// Use the server at this address: HOST:PORT, http://HOST:PORT, or
-    /// https://HOST[:PORT] [env: A11_SERVER]
+    /// https://HOST[:PORT], whose certificate is
+    /// checked against the roots of the system, or of the file that
+    /// SSL_CERT_FILE names [env: A11_SERVER]
     #[arg(long, value_name = "URL", conflicts_with = "config", help_heading = HEADING)]
     server: Option<String>,
 
@@ -34,7 +42,8 @@ pub(super) struct Target {
 const HEADING: &str = "Where actions run";
 
 impl Target {
-    /// A client of the server, or of the same service in this process.
+    /// A client of the server, or of the same service in this process; there,
+    /// once the MCP servers of the configuration are taken in.
     pub(super) async fn client(&self) -> Result<ActionServiceClient<Channel>, Failure> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let server = match (&self.server, &self.config) {
@@ -46,29 +55,41 @@ impl Target {
             Some(url) => connect(&url).await?,
             None => {
                 let config = self.config.clone().or_else(|| variable("A11_CONFIG").map(Into::into));
-                in_process(registry(config.as_deref(), &tell)?, None).await?
+                let (registry, servers) = registry(config.as_deref(), &[], &tell)?;
+                let taken_in = take_in(servers, &registry);
+                settled(&taken_in).await;
+                let channel = in_process(registry, None).await?;
+                // They go with the program.
+                tokio::spawn(async move {
+                    let _taken_in = taken_in;
+                    std::future::pending::<()>().await;
+                });
+                channel
             }
         };
         Ok(client::actions(channel))
     }
 }
 
-/// The built-in actions, and those of a configuration. An action that is broken
-/// is left out, and `say` is told of it.
+/// The built-in actions, and those of a configuration, with the MCP servers that
+/// it wants taken in; `peers` may be dialled beside its own. What is broken is left out, and `say` is told of it.
 ///
 /// # Errors
 /// Where the file cannot be read or is no configuration.
 pub(super) fn registry(
     config: Option<&Path>,
+    peers: &[PermittedPeer],
     say: &dyn Fn(&str),
-) -> Result<Arc<Registry>, Failure> {
-    let config = match config {
+) -> Result<(Arc<Registry>, Vec<McpSource>), Failure> {
+    let mut config = match config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
+    config.mcp_peers.extend_from_slice(peers);
+    let servers = mem::take(&mut config.mcp_servers);
     let registry = Registry::new();
-    for refused in builtin::register(&registry, config) {
+    for refused in config::register(&registry, config) {
         say(&format!("warning: left out {refused}"));
     }
-    Ok(Arc::new(registry))
+    Ok((Arc::new(registry), servers))
 }

@@ -12,7 +12,7 @@ use super::peer::Client;
 use crate::action::{ActionSchema, Call, Entry, Event, Inputs, Outputs, Run, Scope};
 use crate::session::driver::RemoteAction;
 use crate::wire::pb::action_service_client::ActionServiceClient;
-use crate::wire::{Headers, Reason, Status, pb};
+use crate::wire::{Headers, Reason, Status, headers, pb};
 
 /// A call in the making.
 #[must_use = "a call does nothing until it is started or run"]
@@ -37,7 +37,8 @@ impl ClientCall {
         self
     }
 
-    /// Sends a header along.
+    /// Sends a header along. With `x-a11-run`, an id that cannot be guessed, the
+    /// call's ports can be reached through `NodeService`.
     pub fn header(mut self, name: &str, value: impl Into<Bytes>) -> Self {
         self.headers.set(name, value);
         self
@@ -104,7 +105,8 @@ impl ClientCall {
     }
 
     fn begin(self, schema: ActionSchema, inputs: Inputs) -> Result<Run, Status> {
-        let action = RemoteAction::of(self.client.session());
+        let run_id = self.headers.value(headers::RUN).cloned();
+        let action = RemoteAction::of(self.client.session()).reachable_as(run_id);
         let entry = Entry::new(schema, Arc::new(action));
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let id = format!("call_{}", Uuid::new_v4().simple());

@@ -12,6 +12,16 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// HTTP/2 flow control: how many bytes of one stream, and of all streams of a
+/// connection, are on their way to a side before it has read them.
+///
+/// Fixed, since HTTP/2 here closes a connection on which more small frames wait
+/// than half of its window has room for, at 256 bytes each: windows that adapt
+/// begin at 64 KiB, and a hundred small messages that wait would break it.
+pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// See [`STREAM_WINDOW_BYTES`].
+pub const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
+
 /// Why there is no connection.
 #[derive(Debug, Error)]
 pub enum ConnectError {
@@ -55,8 +65,9 @@ pub enum UrlFault {
     Port,
 }
 
-/// Connects to `http://HOST[:PORT]`, `https://HOST[:PORT]` (checked against the
-/// web's root certificates) or, without TLS, `HOST:PORT`.
+/// Connects to `http://HOST[:PORT]`, `https://HOST[:PORT]` or, without TLS,
+/// `HOST:PORT`. A certificate is checked against the roots of the system, or of
+/// the file that `SSL_CERT_FILE` names, and those of the web.
 ///
 /// # Errors
 /// Where the address is none, or nobody answers there within
@@ -71,10 +82,15 @@ pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .http2_adaptive_window(true);
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     if address.starts_with("https:") {
+        let web = ClientTlsConfig::new().with_webpki_roots();
         endpoint = endpoint
-            .tls_config(ClientTlsConfig::new().with_webpki_roots())
+            .clone()
+            .tls_config(web.clone().with_native_roots())
+            // A system without roots of its own, as small containers are.
+            .or_else(|_| endpoint.tls_config(web))
             .map_err(|error| unreachable(causes(&error)))?;
     }
     match tokio::time::timeout(CONNECT_TIMEOUT, endpoint.connect()).await {

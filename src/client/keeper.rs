@@ -83,6 +83,7 @@ impl Keeper {
                 // The service publishes nothing to its clients.
                 publications: Weak::<Directory>::new(),
                 tasks: self.tasks.clone(),
+                runs: None,
             },
         );
         let refused: Arc<[_]> = frame.refused.clone().into();
@@ -98,7 +99,7 @@ impl Keeper {
         stop: CancellationToken,
     ) {
         loop {
-            self.keep_session(open, &stop).await;
+            self.keep_session(open, &current, &stop).await;
             let mut pause = LEAST_PAUSE;
             open = loop {
                 tokio::select! {
@@ -120,10 +121,15 @@ impl Keeper {
     }
 
     /// Keeps one session until it is over.
-    async fn keep_session(&self, open: Open, stop: &CancellationToken) {
+    async fn keep_session(
+        &self,
+        open: Open,
+        current: &watch::Sender<Attached>,
+        stop: &CancellationToken,
+    ) {
         let Open { session, opened, published } = open;
         let token = opened.opened.resume_token.clone();
-        let publishing = self.publish_changes(&session, published);
+        let publishing = self.publish_changes(&session, published, current);
         let connecting = async {
             let mut opened = opened;
             loop {
@@ -208,7 +214,12 @@ impl Keeper {
 
     /// Publishes and withdraws as the registry changes, for as long as it is
     /// polled.
-    async fn publish_changes(&self, session: &Session, mut published: Published) -> Infallible {
+    async fn publish_changes(
+        &self,
+        session: &Session,
+        mut published: Published,
+        current: &watch::Sender<Attached>,
+    ) -> Infallible {
         let mut changes = self.registry.changes();
         loop {
             let hosted = self.hosted();
@@ -222,15 +233,24 @@ impl Keeper {
                 .filter(|(name, schema)| published.get(*name) != Some(*schema))
                 .map(|(_, schema)| schema.clone())
                 .collect();
+            // What was refused of those that stay as they were.
+            let unchanged =
+                |name: &String| hosted.get(name).is_some_and(|it| published.get(name) == Some(it));
+            let mut refused = current.borrow().refused.to_vec();
+            refused.retain(|refused| unchanged(&refused.name));
             published = hosted;
             if !new.is_empty() {
                 match session.publish(new).await {
-                    Ok(refused) => refused.iter().for_each(|refused| {
-                        tracing::warn!(action = refused.name, "the service refused an action");
-                    }),
+                    Ok(newly) => {
+                        for action in &newly {
+                            tracing::warn!(action = action.name, "the service refused an action");
+                        }
+                        refused.extend(newly);
+                    }
                     Err(status) => tracing::warn!(%status, "actions were not published"),
                 }
             }
+            current.send_modify(|attached| attached.refused = refused.into());
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

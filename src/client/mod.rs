@@ -14,7 +14,9 @@ mod keeper;
 mod call;
 
 pub use call::ClientCall;
-pub use connect::{CONNECT_TIMEOUT, ConnectError, connect};
+pub use connect::{
+    CONNECT_TIMEOUT, CONNECTION_WINDOW_BYTES, ConnectError, STREAM_WINDOW_BYTES, connect,
+};
 pub use peer::{Client, Peer};
 pub use pipe::pipe;
 

@@ -98,7 +98,9 @@ impl Client {
         self.0.current.borrow().session.clone()
     }
 
-    /// The actions that the service refused when the session was opened, and why.
+    /// The actions that the service refused when they were last published to it,
+    /// and why. One whose name another session held (NAME_TAKEN) is served once
+    /// that session leaves; the service does not tell when.
     pub fn refused(&self) -> Arc<[pb::RefusedAction]> {
         self.0.current.borrow().refused.clone()
     }

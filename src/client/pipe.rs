@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 use tokio::io::DuplexStream;
 use tonic::transport::{Channel, Endpoint};
 
+use super::connect::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+
 /// How many bytes are on their way in each direction at most.
 const PIPE_BYTES: usize = 256 * 1024;
 
@@ -26,7 +28,8 @@ pub fn pipe() -> (Channel, DuplexStream) {
     });
     // The address is never dialled; it only becomes the requests' authority.
     let channel = Endpoint::from_static("http://in-process")
-        .http2_adaptive_window(true)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .connect_with_connector_lazy(connector);
     (channel, far)
 }

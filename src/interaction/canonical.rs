@@ -62,12 +62,27 @@ pub fn is_canonical(interaction: &Interaction) -> bool {
 /// # Errors
 /// As [`check`].
 pub fn checked(interaction: &Interaction) -> Result<Cow<'_, Interaction>, InteractionError> {
+    let canonical = canonical(interaction);
+    check(&canonical)?;
+    Ok(canonical)
+}
+
+/// The same for a turn that is run or kept.
+///
+/// # Errors
+/// As [`check_turn`].
+pub fn checked_turn(interaction: &Interaction) -> Result<Cow<'_, Interaction>, InteractionError> {
+    let canonical = canonical(interaction);
+    check_turn(&canonical)?;
+    Ok(canonical)
+}
+
+fn canonical(interaction: &Interaction) -> Cow<'_, Interaction> {
     let mut canonical = Cow::Borrowed(interaction);
     if !is_canonical(interaction) {
         canonicalize(canonical.to_mut());
     }
-    check(&canonical)?;
-    Ok(canonical)
+    canonical
 }
 
 /// Brings what was read to its canonical form, or refuses it.
@@ -80,7 +95,7 @@ pub fn accept(mut interaction: Interaction) -> Result<Interaction, InteractionEr
     Ok(interaction)
 }
 
-/// Brings a turn that is to be run to its canonical form, or refuses it.
+/// Brings a turn that is run or kept to its canonical form, or refuses it.
 ///
 /// # Errors
 /// As [`check_turn`].

@@ -66,6 +66,18 @@ pub fn encode(interaction: &Interaction, form: Form) -> Result<Bytes, Interactio
     }
 }
 
+/// The same for a turn that is run or kept, whose calls may have the ids that
+/// their provider gave them.
+///
+/// # Errors
+/// As [`encode`], but for those ids.
+pub fn encode_turn(interaction: &Interaction, form: Form) -> Result<Bytes, InteractionError> {
+    match form {
+        Form::PortableJson => portable::turn_to_json(interaction).map(Bytes::from),
+        Form::Protobuf => Ok(canonical::checked_turn(interaction)?.encode_to_vec().into()),
+    }
+}
+
 /// Reads an interaction of a media type, in its canonical form. Payloads of the
 /// protobuf form stay slices of `bytes`.
 ///
@@ -76,6 +88,18 @@ pub fn decode(bytes: Bytes, media_type: &str) -> Result<Interaction, Interaction
         Some(Form::PortableJson) => portable::from_json(&bytes),
         Some(Form::Protobuf) => canonical::accept(Interaction::decode(bytes)?),
         None => Err(InteractionError::UnknownMediaType(media_type.to_owned())),
+    }
+}
+
+/// The same for a turn that is run or kept. As protobuf its calls may have the ids
+/// that their provider gave them; the portable JSON has names.
+///
+/// # Errors
+/// As [`decode`], but for those ids.
+pub fn decode_turn(bytes: Bytes, media_type: &str) -> Result<Interaction, InteractionError> {
+    match Form::of(media_type) {
+        Some(Form::Protobuf) => canonical::accept_turn(Interaction::decode(bytes)?),
+        _ => decode(bytes, media_type),
     }
 }
 

@@ -120,7 +120,7 @@ pub fn check(interaction: &Interaction) -> Result<(), InteractionError> {
     }
 }
 
-/// The same for a turn that is to be run: a call may have the id that its
+/// The same for a turn that is run or kept: a call may have the id that its
 /// provider gave it, if that is no longer than [`MAX_TEXT_LEN`] and has no control
 /// characters.
 ///

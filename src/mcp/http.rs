@@ -198,7 +198,12 @@ impl HttpService {
             return response;
         }
         let is_call = request.method() == http::Method::POST;
-        let response = self.service.handle(request).await;
+        let ends_session = request.method() == http::Method::DELETE;
+        let mut response = self.service.handle(request).await;
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            // The session is over by now. Some clients take 202 for a failure.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         if !is_call {
             return response;
         }

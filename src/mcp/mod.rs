@@ -5,7 +5,8 @@
 //! (`_meta` as headers), [`result`] (outputs as a tool result). [`McpServer`]
 //! puts it behind the protocol, which is the official SDK's.
 //! The other way, [`taken_tool`] is a tool as an action, and [`taking`] keeps a
-//! server's tools in a registry.
+//! server's tools in a registry; [`Dialler`] does so for servers that a request
+//! names, those that are [`permitted`].
 
 pub mod request_headers;
 pub mod declaration;
@@ -24,10 +25,15 @@ pub mod stdio;
 pub mod taken_tool;
 mod taken_result;
 mod taken_call;
+pub mod variables;
 pub mod server_list;
 pub mod taking;
+pub mod permitted;
+mod dialler;
 
+pub use dialler::Dialler;
 pub use options::{DEFAULT_MAX_CALLS, McpOptions};
+pub use permitted::PermittedPeer;
 pub use server::McpServer;
 pub use server_list::{McpSource, Reach};
 pub use taking::Taking;

@@ -305,6 +305,12 @@ impl Buffer {
         self.kept.back().map_or(self.trimmed, |(_, end)| *end)
     }
 
+    /// The cost of everything that is kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        let kept = usize::try_from(self.written() - self.trimmed).unwrap_or(usize::MAX);
+        kept.saturating_add(self.early_cost)
+    }
+
     /// The seq after the last piece that is there without a gap.
     pub(super) fn next_seq(&self) -> u32 {
         self.first.saturating_add(self.kept.len() as u32)

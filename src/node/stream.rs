@@ -114,12 +114,23 @@ impl Node {
         (shared.buffer.next_seq(), completeness)
     }
 
+    /// How many bytes it holds, counted as for its capacity.
+    pub fn held_bytes(&self) -> usize {
+        self.0.lock().buffer.held_bytes()
+    }
+
     /// Ends the writing. Readers get what is there, then the end; over a gap
     /// they get DATA_LOSS.
     pub fn close(&self) {
         let mut shared = self.0.lock();
         shared.buffer.close();
         shared.wake_all();
+    }
+
+    /// Ends the writing as a status says: [closed](Self::close) where it is OK, else
+    /// [failed](Self::fail).
+    pub fn end(&self, status: Status) {
+        if status.is_ok() { self.close() } else { self.fail(status) }
     }
 
     /// Ends the writing with a status, which every reader gets after what is

@@ -1,11 +1,18 @@
 //! What is to be run, settled before anything starts: each call's action, inputs
 //! and headers, or why it is refused.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    mem,
+};
 
 use bytes::Bytes;
 
-use super::{allow_list::AllowList, limits::Limits, route};
+use super::{
+    allow_list::AllowList,
+    limits::Limits,
+    route::{self, Dialled},
+};
 use crate::action::{Entry, Inputs, Registry};
 use crate::interaction::backend::{Arguments, Dialect, ReplyCall, parse_backend, read_reply};
 use crate::wire::chunk::Kind;
@@ -94,6 +101,13 @@ struct Asked {
     headers: BTreeMap<String, Bytes>,
 }
 
+impl Asked {
+    /// Whether it may run at all.
+    fn is_called(&self) -> bool {
+        !matches!(self.arguments, Asking::Rejected(_) | Asking::Reply(Err(_)))
+    }
+}
+
 enum Asking {
     Fragments { bindings: Vec<pb::PortBinding>, fragments: Vec<NodeFragment> },
     Reply(Result<Arguments, String>),
@@ -108,33 +122,19 @@ impl Plan {
     /// provider's reply, two calls of one id, a rejected call out of place. What
     /// is wrong with one call is that call's result.
     pub fn new(registry: &Registry, request: Request) -> Result<Self, Status> {
-        let Request { interaction, allow_list, limits, backend, rejected, headers, sender } =
-            request;
-        let (asked, dialect) = if interaction.action_calls.is_empty() {
-            calls_of_reply(&interaction, backend)?
-        } else {
-            let dialect = backend.and_then(Dialect::default_of);
-            (calls_of_messages(interaction.action_calls, interaction.action_inputs), dialect)
-        };
-        let asked = place_rejected(asked, rejected)?;
-        let ids = ids_of(&asked)?;
-        let rules = Rules {
-            registry,
-            allow_list: &allow_list,
-            headers: &headers,
-            configs: &interaction.action_configs,
-            sender: sender.as_deref(),
-        };
-        let turn = interaction.id.as_str();
-        let calls = asked.into_iter().zip(ids).map(|(asked, CallIds { id, run_id })| PlannedCall {
-            run_id,
-            id_is_own: !asked.id.is_empty(),
-            name: asked.name.clone(),
-            start: rules.settle(asked).map(|prepared| prepared.known_as(turn, &id)),
-            id,
-        });
-        let calls = calls.collect();
-        Ok(Self { calls, dialect, limits, previous: interaction.id })
+        Draft::read(request)?.settle(registry, &Dialled::new())
+    }
+
+    /// The same, with the actions of MCP servers that `action_configs` names: those
+    /// that are called, and may be, are asked for first.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new). A server that is not reached is its calls' result.
+    pub async fn dialling(registry: &Registry, request: Request) -> Result<Self, Status> {
+        let draft = Draft::read(request)?;
+        let end = draft.limits.deadline;
+        let dialled = route::dial(registry, draft.to_dial(), end).await;
+        draft.settle(registry, &dialled)
     }
 
     /// The ids and action names of the calls, in the order the model made them.
@@ -150,6 +150,69 @@ impl Plan {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
+    }
+}
+
+/// A round as it was asked for: read, and no call decided yet.
+struct Draft {
+    asked: Vec<Asked>,
+    ids: Vec<CallIds>,
+    dialect: Option<Dialect>,
+    turn: String,
+    configs: BTreeMap<String, pb::ActionConfig>,
+    allow_list: AllowList,
+    headers: Headers,
+    sender: Option<String>,
+    limits: Limits,
+}
+
+impl Draft {
+    fn read(request: Request) -> Result<Self, Status> {
+        let Request { mut interaction, allow_list, limits, backend, rejected, headers, sender } =
+            request;
+        let (asked, dialect) = if interaction.action_calls.is_empty() {
+            calls_of_reply(&interaction, backend)?
+        } else {
+            let dialect = backend.and_then(Dialect::default_of);
+            let calls = mem::take(&mut interaction.action_calls);
+            (calls_of_messages(calls, mem::take(&mut interaction.action_inputs)), dialect)
+        };
+        let asked = place_rejected(asked, rejected)?;
+        let ids = ids_of(&asked)?;
+        let (turn, configs) = (interaction.id, interaction.action_configs);
+        Ok(Self { asked, ids, dialect, turn, configs, allow_list, headers, sender, limits })
+    }
+
+    /// The actions that servers have to be asked for: what is not called, or not
+    /// allowed, reaches nobody.
+    fn to_dial(&self) -> BTreeMap<String, pb::Peer> {
+        let called = self.asked.iter().filter(|call| call.is_called());
+        let names = called.map(|call| call.name.as_str());
+        names
+            .filter(|name| self.allow_list.allows(name))
+            .filter_map(|name| Some((name.to_owned(), route::server_of(self.configs.get(name)?)?)))
+            .collect()
+    }
+
+    fn settle(self, registry: &Registry, dialled: &Dialled) -> Result<Plan, Status> {
+        let Self { asked, ids, dialect, turn, configs, allow_list, headers, sender, limits } = self;
+        let rules = Rules {
+            registry,
+            allow_list: &allow_list,
+            headers: &headers,
+            configs: &configs,
+            sender: sender.as_deref(),
+            dialled,
+        };
+        let calls = asked.into_iter().zip(ids).map(|(asked, CallIds { id, run_id })| PlannedCall {
+            run_id,
+            id_is_own: !asked.id.is_empty(),
+            name: asked.name.clone(),
+            start: rules.settle(asked).map(|prepared| prepared.known_as(&turn, &id)),
+            id,
+        });
+        let calls = calls.collect();
+        Ok(Plan { calls, dialect, limits, previous: turn })
     }
 }
 
@@ -273,6 +336,7 @@ struct Rules<'a> {
     headers: &'a Headers,
     configs: &'a BTreeMap<String, pb::ActionConfig>,
     sender: Option<&'a str>,
+    dialled: &'a Dialled,
 }
 
 impl Rules<'_> {
@@ -297,7 +361,7 @@ impl Rules<'_> {
             ));
         }
         let config = self.configs.get(&name);
-        let entry = route::entry(self.registry, &name, config, self.sender)?;
+        let entry = route::entry(self.registry, &name, config, self.sender, self.dialled)?;
         let inputs = match given {
             Asking::Fragments { bindings, fragments } => {
                 Inputs::from_fragments(entry.schema(), &bindings, fragments)?

@@ -1,7 +1,51 @@
 //! Where a call runs: here, or at the peer that the interaction's config names.
 
-use crate::action::{Entry, Registry};
+use std::collections::BTreeMap;
+
+use futures::{StreamExt as _, stream};
+use tokio::time::{Instant, timeout_at};
+
+use crate::action::{Entry, Registry, registry::undiallable};
 use crate::wire::{Headers, Reason, Status, pb};
+
+/// How many servers are asked at once for the actions of one turn.
+const DIALLED_AT_ONCE: usize = 16;
+
+/// Actions of servers that had to be dialled, or why they are not there.
+pub(super) type Dialled = BTreeMap<String, Result<Entry, Status>>;
+
+/// The server that a config leads to, where that has to be dialled.
+pub(super) fn server_of(config: &pb::ActionConfig) -> Option<pb::Peer> {
+    config.peer.clone().filter(|peer| peer.protocol == "mcp")
+}
+
+/// Asks servers for actions, until `end`.
+pub(super) async fn dial(
+    registry: &Registry,
+    wanted: BTreeMap<String, pb::Peer>,
+    end: Option<Instant>,
+) -> Dialled {
+    let asked: Vec<_> =
+        wanted.into_iter().map(|(action, peer)| ask(registry, action, peer, end)).collect();
+    stream::iter(asked).buffer_unordered(DIALLED_AT_ONCE).collect().await
+}
+
+async fn ask(
+    registry: &Registry,
+    action: String,
+    peer: pb::Peer,
+    end: Option<Instant>,
+) -> (String, Result<Entry, Status>) {
+    let found = registry.entry_dialled(&peer, &action);
+    let found = match end {
+        None => found.await,
+        Some(end) => timeout_at(end, found).await.unwrap_or_else(|_| {
+            let fault = format!("{peer} was not reached before the deadline");
+            Err(Status::of(Reason::Deadline, fault))
+        }),
+    };
+    (action, found)
+}
 
 /// Finds what runs the call of `action`.
 ///
@@ -13,9 +57,11 @@ pub(super) fn entry(
     action: &str,
     config: Option<&pb::ActionConfig>,
     sender: Option<&str>,
+    dialled: &Dialled,
 ) -> Result<Entry, Status> {
     match config {
         None => registry.runnable(action),
+        Some(_) if dialled.contains_key(action) => dialled[action].clone(),
         Some(config) => {
             let peer = config.peer.clone().unwrap_or_else(pb::Peer::sender);
             registry.entry_at(session_of(&peer, sender)?, action)
@@ -46,6 +92,6 @@ fn session_of<'a>(peer: &'a pb::Peer, sender: Option<&'a str>) -> Result<&'a str
             )
         }),
         ("a11", "session" | "") => Ok(peer.identity.as_str()),
-        _ => Err(Status::of(Reason::UnsupportedPeer, format!("this service cannot dial {peer}"))),
+        _ => Err(undiallable(peer)),
     }
 }

@@ -56,16 +56,21 @@ where
 
 /// The line of one call, written when the call is over: when this is dropped.
 #[derive(Debug)]
-struct Line {
+pub(super) struct Line {
     rpc: String,
     began: Instant,
     code: Option<Code>,
 }
 
 impl Line {
-    fn begin(path: &str) -> Self {
+    pub(super) fn begin(path: &str) -> Self {
         let rpc = path.trim_start_matches('/').chars().take(255).collect();
         Self { rpc, began: Instant::now(), code: None }
+    }
+
+    /// The call is over, with this code.
+    pub(super) fn end(mut self, code: Code) {
+        self.code = Some(code);
     }
 
     /// Takes the status out of headers or trailers, where it is there.

@@ -17,7 +17,6 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// How long accepting pauses after it failed. Failures are of the machine (no
 /// more file descriptors) and would repeat at once.
@@ -55,17 +54,6 @@ pub(super) fn accept(
         };
         Some((accepted, (listener, room, cut)))
     })
-}
-
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> TcpConnectInfo {
-        TcpConnectInfo {
-            local_addr: self.stream.local_addr().ok(),
-            remote_addr: self.stream.peer_addr().ok(),
-        }
-    }
 }
 
 impl AsyncRead for Connection {

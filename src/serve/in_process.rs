@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 
 use super::{limits::Limits, routes::routes, server::ServeError};
 use crate::action::Registry;
-use crate::client::pipe;
+use crate::client::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES, pipe};
 use crate::interaction::store::Store;
 use crate::runner::Recorder;
 
@@ -29,7 +29,8 @@ pub async fn in_process(
     let incoming = stream::iter([Ok::<_, Infallible>(far)]).chain(stream::empty());
     tokio::spawn(async move {
         let served = tonic::transport::Server::builder()
-            .http2_adaptive_window(Some(true))
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .serve_with_incoming(routes, incoming)
             .await;
         if let Err(error) = served {

@@ -3,14 +3,19 @@
 
 mod access_log;
 mod connection;
+mod opening;
+mod http;
 mod in_process;
 mod limits;
 mod origin;
 mod routes;
 mod server;
+mod tls;
+mod websocket;
 pub mod signals;
 
 pub use in_process::in_process;
 pub use limits::Limits;
 pub use origin::{Origin, OriginError};
-pub use server::{BindError, Ending, Options, ServeError, Server, Tls};
+pub use server::{BindError, Ending, Options, ServeError, Server};
+pub use tls::{Tls, TlsError};

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, str::FromStr, sync::Arc};
 
-use http::{HeaderName, HeaderValue, Method, header::ORIGIN, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header::ORIGIN, request::Parts};
 use thiserror::Error;
 use tonic::{Request, Status};
 use tower_http::cors::{AllowOrigin, CorsLayer, ExposeHeaders};
@@ -66,14 +66,18 @@ impl Origins {
         loopback || self.0.contains(&Origin(url.origin().ascii_serialization()))
     }
 
+    /// Whether a request with these headers may be answered: every origin that
+    /// they name may call.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> bool {
+        headers.get_all(ORIGIN).iter().all(|origin| self.allow(origin.as_bytes()))
+    }
+
     /// Refuses a request that a page of another origin makes.
     pub(super) fn check(&self, request: Request<()>) -> Result<Request<()>, Status> {
-        match request.metadata().get(ORIGIN.as_str()) {
-            Some(origin) if !self.allow(origin.as_bytes()) => {
-                Err(Status::permission_denied("this web origin may not call; see --allow-origin"))
-            }
-            _ => Ok(request),
+        if self.admit(request.metadata().as_ref()) {
+            return Ok(request);
         }
+        Err(Status::permission_denied("this web origin may not call; see --allow-origin"))
     }
 
     /// The answers that let a browser's page of an allowed origin call.

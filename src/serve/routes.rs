@@ -69,7 +69,10 @@ pub(super) async fn routes(
     // and few gain by it.
     let mut actions = ActionApi::new(registry.clone());
     let handlers = actions.handlers().clone();
-    let directory = Directory::new(registry, handlers.clone(), Config::default());
+    let sessions =
+        Config { grace: limits.session_grace, max_sessions: limits.sessions, ..Config::default() };
+    let directory = Directory::new(registry, handlers.clone(), sessions);
+    actions = actions.reachable_in(directory.runs().clone());
     let mut interactions = InteractionApi::without_store();
     if let Some(recorder) = recorder {
         interactions = InteractionApi::new(recorder.store().clone());

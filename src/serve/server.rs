@@ -2,34 +2,28 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use futures::future::maybe_done;
 use thiserror::Error;
 use tokio::{net::TcpListener, sync::oneshot};
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    service::InterceptorLayer,
-    transport::{Identity, ServerTlsConfig},
-};
+use tonic::service::InterceptorLayer;
 use tonic_health::ServingStatus;
 use tonic_web::GrpcWebLayer;
+use tower::ServiceBuilder;
 
 use super::{
     access_log::AccessLog,
     connection::{self, accept},
+    http::Http,
     limits::Limits,
     origin::{Origin, Origins},
     routes::{Served, routes},
+    tls::{Tls, TlsError},
+    websocket::WithWebSocket,
 };
 use crate::action::Registry;
 use crate::interaction::store::Store;
 use crate::runner::Recorder;
-
-/// How often a quiet connection is asked whether it still stands, and how long
-/// the answer may take.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The most bytes of a request's headers.
-const MAX_HEADER_BYTES: u32 = 64 * 1024;
 
 /// How often a server that stops looks whether its handlers have ended.
 const IDLE_CHECK: Duration = Duration::from_millis(20);
@@ -67,15 +61,6 @@ impl Options {
     }
 }
 
-/// What a server proves itself with.
-#[derive(Debug)]
-pub struct Tls {
-    /// The certificate and those between it and the root, PEM.
-    pub certificate: Vec<u8>,
-    /// Its private key, PEM.
-    pub key: Vec<u8>,
-}
-
 /// Why a server did not come up.
 #[derive(Debug, Error)]
 pub enum BindError {
@@ -89,18 +74,15 @@ pub enum BindError {
     },
     /// Certificate or key is unusable.
     #[error("the TLS certificate or key is unusable: {0}")]
-    Tls(tonic::transport::Error),
+    Tls(#[from] TlsError),
     /// The services cannot be put together.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
-/// Why a server stopped by itself.
+/// Why the services cannot be put together.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The transport failed.
-    #[error("serving failed: {0}")]
-    Transport(#[from] tonic::transport::Error),
     /// The schema cannot be reflected.
     #[error("the schema cannot be reflected: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -120,7 +102,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     served: Served,
-    transport: tonic::transport::Server,
+    http: Http,
     origins: Origins,
     limits: Limits,
     recorder: Option<Recorder>,
@@ -134,20 +116,8 @@ impl Server {
     /// Where the address is taken or is none, or the TLS files are unusable.
     pub async fn bind(options: Options) -> Result<Self, BindError> {
         let Options { listen, registry, limits, tls, allowed_origins, store } = options;
-        let mut transport = tonic::transport::Server::builder()
-            // gRPC-Web speaks HTTP/1.1 where there is no TLS.
-            .accept_http1(true)
-            .max_concurrent_streams(limits.streams_per_connection)
-            .http2_max_header_list_size(MAX_HEADER_BYTES)
-            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .http2_adaptive_window(Some(true));
-        if let Some(Tls { certificate, key }) = tls {
-            let identity = Identity::from_pem(certificate, key);
-            transport = transport
-                .tls_config(ServerTlsConfig::new().identity(identity))
-                .map_err(BindError::Tls)?;
-        }
+        let tls = tls.as_ref().map(Tls::acceptor).transpose()?;
+        let http = Http::new(&limits, tls);
         let recorder = store.map(Recorder::new);
         let served = routes(registry, recorder.clone(), &limits).await;
         let served = served.map_err(ServeError::from)?;
@@ -155,7 +125,7 @@ impl Server {
         let listener = TcpListener::bind(&listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let origins = Origins::new(allowed_origins);
-        Ok(Self { listener, address, served, transport, origins, limits, recorder })
+        Ok(Self { listener, address, served, http, origins, limits, recorder })
     }
 
     /// The address that it listens on.
@@ -171,11 +141,8 @@ impl Server {
     /// Serves until `stop` resolves; then health turns NOT_SERVING, nothing more
     /// is accepted, and accepted calls go on for as long as the limits say.
     /// What still runs after that is cancelled.
-    ///
-    /// # Errors
-    /// Where serving itself fails.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ending, ServeError> {
-        let Self { listener, address: _, served, transport, origins, limits, recorder } = self;
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Ending {
+        let Self { listener, address: _, served, http, origins, limits, recorder } = self;
         let Served { routes, health, directory, handlers } = served;
         let cut = CancellationToken::new();
         let incoming = accept(listener, limits.connections, cut.clone());
@@ -184,25 +151,28 @@ impl Server {
             let origins = origins.clone();
             move |request| origins.check(request)
         };
-        let serve = transport
+        let services = ServiceBuilder::new()
             .layer(origins.cors())
             .layer(GrpcWebLayer::new())
             .layer(AccessLog)
             .layer(InterceptorLayer::new(check))
-            .serve_with_incoming_shutdown(routes, incoming, async {
-                let _ = drained.await;
-            });
+            .service(routes);
+        let service = WithWebSocket { directory: directory.clone(), origins, inner: services };
+        // Asked again after it is done where sessions outlast it.
+        let serve = maybe_done(http.serve(service, incoming, async {
+            let _ = drained.await;
+        }));
         tokio::pin!(serve);
 
         tokio::select! {
-            ended = &mut serve => return ended.map(|()| Ending::Drained).map_err(Into::into),
+            () = &mut serve => {}
             () = stop => {}
         }
         health.set(ServingStatus::NotServing).await;
         let _ = drain.send(());
         health.close().await;
-        // A session is a call that never ends by itself: it is ended once nothing
-        // runs here any more that it could be for.
+        // A session does not end by itself: it is ended once nothing runs here any
+        // more that it could be for.
         let drained = async {
             let end_sessions = async {
                 while handlers.running() > 0 {
@@ -210,18 +180,15 @@ impl Server {
                 }
                 directory.shut_down().await;
             };
-            tokio::pin!(end_sessions);
-            tokio::select! {
-                ended = &mut serve => ended,
-                () = &mut end_sessions => serve.as_mut().await,
-            }
+            tokio::join!(serve.as_mut(), end_sessions);
         };
-        let ended = match tokio::time::timeout(limits.shutdown, drained).await {
-            Ok(ended) => ended.map(|()| Ending::Drained).map_err(Into::into),
+        let ending = match tokio::time::timeout(limits.shutdown, drained).await {
+            Ok(()) => Ending::Drained,
             Err(_) => {
                 cut.cancel();
-                let _ = tokio::time::timeout(CUT_GRACE, serve).await;
-                Ok(Ending::Cut)
+                let ended = async { tokio::join!(serve, directory.shut_down()) };
+                let _ = tokio::time::timeout(CUT_GRACE, ended).await;
+                Ending::Cut
             }
         };
         // Rounds whose callers were cut write down that they were.
@@ -229,6 +196,6 @@ impl Server {
             recorder.tasks().close();
             let _ = tokio::time::timeout(CUT_GRACE, recorder.tasks().wait()).await;
         }
-        ended
+        ending
     }
 }

@@ -8,6 +8,7 @@ use tonic::{Request, Response, Streaming};
 use super::{actions, caller::Caller, one_call, round, start};
 use crate::action::{Handlers, Registry, Scope, scope::DEFAULT_CONCURRENT_CALLS};
 use crate::runner::Recorder;
+use crate::session::RunNodes;
 use crate::wire::pb::{self, action_service_server::ActionService};
 
 /// How the service runs calls.
@@ -30,6 +31,7 @@ pub struct ActionApi {
     handlers: Arc<Handlers>,
     config: Config,
     recorder: Option<Recorder>,
+    runs: Option<RunNodes>,
 }
 
 impl ActionApi {
@@ -41,7 +43,7 @@ impl ActionApi {
 
     /// The same, with its own way to run calls.
     pub fn with_config(registry: Arc<Registry>, config: Config) -> Self {
-        Self { registry, handlers: Arc::default(), config, recorder: None }
+        Self { registry, handlers: Arc::default(), config, recorder: None, runs: None }
     }
 
     /// The same, recording rounds that ask for it.
@@ -49,9 +51,18 @@ impl ActionApi {
         Self { recorder: Some(recorder), ..self }
     }
 
+    /// The same, its calls reachable in `runs` where their callers want it.
+    pub fn reachable_in(self, runs: RunNodes) -> Self {
+        Self { runs: Some(runs), ..self }
+    }
+
     /// How many handlers run.
     pub fn handlers(&self) -> &Arc<Handlers> {
         &self.handlers
+    }
+
+    fn place(&self) -> start::Place {
+        start::Place { scope: self.scope(), runs: self.runs.clone() }
     }
 
     fn scope(&self) -> Scope {
@@ -82,8 +93,8 @@ impl ActionService for ActionApi {
         request: Request<pb::RunActionRequest>,
     ) -> Result<Response<pb::RunActionResponse>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
-        let run = start::start(&self.scope(), caller, request.into_inner().into())?;
-        Ok(Response::new(one_call::run_to_end(run).await?))
+        let started = start::start(&self.place(), caller, request.into_inner().into())?;
+        Ok(Response::new(one_call::run_to_end(started).await?))
     }
 
     type StreamActionStream = EventStream<pb::StreamActionResponse>;
@@ -93,8 +104,8 @@ impl ActionService for ActionApi {
         request: Request<pb::StreamActionRequest>,
     ) -> Result<Response<Self::StreamActionStream>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
-        let run = start::start(&self.scope(), caller, request.into_inner().into())?;
-        Ok(Response::new(Box::pin(one_call::events(run))))
+        let started = start::start(&self.place(), caller, request.into_inner().into())?;
+        Ok(Response::new(Box::pin(one_call::events(started))))
     }
 
     type CallActionStream = EventStream<pb::CallActionResponse>;
@@ -106,7 +117,7 @@ impl ActionService for ActionApi {
         let caller = Caller::new(request.metadata())?;
         // Answered at once, so that a caller that waits for the response headers
         // before it writes is not kept waiting.
-        let stream = one_call::stream_both_ways(self.scope(), caller, request.into_inner());
+        let stream = one_call::stream_both_ways(self.place(), caller, request.into_inner());
         Ok(Response::new(Box::pin(stream)))
     }
 
@@ -116,7 +127,8 @@ impl ActionService for ActionApi {
     ) -> Result<Response<pb::ExecuteActionsFromInteractionResponse>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
         let work =
-            round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())?;
+            round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())
+                .await?;
         Ok(Response::new(round::run(&self.scope(), work).await?))
     }
 
@@ -128,7 +140,7 @@ impl ActionService for ActionApi {
     ) -> Result<Response<Self::StreamActionsFromInteractionStream>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
         let request = request.into_inner().request.unwrap_or_default();
-        let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request)?;
+        let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request).await?;
         Ok(Response::new(Box::pin(round::events(self.scope(), work))))
     }
 }

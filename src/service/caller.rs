@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
+use crate::session::RunNodes;
 use crate::wire::{Headers, Reason, Status, headers};
 
 /// A caller's headers and limits.
@@ -17,14 +18,16 @@ pub(super) struct Caller {
     pub(super) grpc_timeout: Option<Duration>,
     /// The deadline in the headers.
     pub(super) deadline: Option<Instant>,
+    /// The id under which the run is to be reached.
+    pub(super) run_id: Option<String>,
 }
 
 impl Caller {
     /// Reads request metadata.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a deadline that is no number, and for binary metadata
-    /// that is no base64.
+    /// INVALID_ARGUMENT for a deadline that is no number, for a run's id that could
+    /// be guessed, and for binary metadata that is no base64.
     pub(super) fn new(metadata: &MetadataMap) -> Result<Self, Status> {
         let mut caller = Self::default();
         for entry in metadata.iter() {
@@ -47,6 +50,7 @@ impl Caller {
             .and_then(|value| value.to_str().ok())
             .and_then(grpc_timeout);
         caller.deadline = deadline(&caller.headers)?;
+        caller.run_id = RunNodes::id_in(&mut caller.headers)?;
         Ok(caller)
     }
 
@@ -55,7 +59,8 @@ impl Caller {
     /// # Errors
     /// As [`new`](Self::new).
     pub(super) fn add_headers(&mut self, own: BTreeMap<String, Bytes>) -> Result<(), Status> {
-        let own = Headers::from_iter(own);
+        let mut own = Headers::from_iter(own);
+        self.run_id = RunNodes::id_in(&mut own)?.or(self.run_id.take());
         self.deadline = earliest(self.deadline, deadline(&own)?);
         self.headers.extend(own.iter().map(|(name, value)| (name, value.clone())));
         Ok(())

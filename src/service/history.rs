@@ -21,9 +21,9 @@ pub(super) fn normalized(
     request: pb::NormalizeInteractionRequest,
 ) -> Result<pb::NormalizeInteractionResponse, Status> {
     let interaction = match request.body {
-        Some(Body::Interaction(interaction)) => canonical::accept(interaction)?,
+        Some(Body::Interaction(interaction)) => canonical::accept_turn(interaction)?,
         Some(Body::Encoded(pb::EncodedInteraction { media_type, data })) => {
-            document::decode(data, &media_type)?
+            document::decode_turn(data, &media_type)?
         }
         Some(Body::InteractionJson(json)) => match read_document(json.as_bytes())? {
             Document::Portable(interaction) | Document::ProtoJson(interaction) => interaction,
@@ -59,7 +59,7 @@ pub(super) fn checked(turns: Vec<Interaction>) -> Result<Vec<Interaction>, Statu
     if turns.is_empty() {
         return Err(invalid("interactions: required, or conversation"));
     }
-    Ok(turns.into_iter().map(canonical::accept).collect::<Result<_, _>>()?)
+    Ok(turns.into_iter().map(canonical::accept_turn).collect::<Result<_, _>>()?)
 }
 
 /// Turns that are kept, up to a position; 0 for all.

@@ -5,23 +5,39 @@ use std::pin::Pin;
 use futures::Stream;
 use tonic::{Request, Response, Streaming};
 
-use crate::node::{Completeness, Ending, Reader};
-use crate::session::{FreeNodes, Writing};
+use crate::node::{Completeness, Ending, Node, Reader};
+use crate::session::FreeNodes;
 use crate::wire::pb::{
     self, node_service_server::NodeService, read_node_response::Event, write_node_request::Message,
 };
 use crate::wire::{Reason, Status};
 
-/// Serves the free nodes of sessions. Cheap to clone.
+/// Serves the free nodes of sessions, and the ports of runs. Cheap to clone.
 #[derive(Clone)]
 pub struct NodeApi {
     nodes: FreeNodes,
 }
 
 impl NodeApi {
-    /// A service of these nodes.
+    /// A service of these nodes, and of the runs of the same directory.
     pub fn new(nodes: FreeNodes) -> Self {
         Self { nodes }
+    }
+}
+
+/// What a node belongs to.
+enum Owner {
+    Session(String),
+    Run(String),
+}
+
+impl Owner {
+    fn of(session: String, run: String) -> Result<Self, Status> {
+        match (session.is_empty(), run.is_empty()) {
+            (_, true) => Ok(Self::Session(session)),
+            (true, false) => Ok(Self::Run(run)),
+            (false, false) => Err(invalid("session and run: only one can be given")),
+        }
     }
 }
 
@@ -35,8 +51,11 @@ impl NodeService for NodeApi {
         &self,
         request: Request<pb::ReadNodeRequest>,
     ) -> Result<Response<Self::ReadNodeStream>, tonic::Status> {
-        let pb::ReadNodeRequest { session, id, offset } = request.into_inner();
-        let node = self.nodes.node(&session, &id)?;
+        let pb::ReadNodeRequest { session, id, offset, run } = request.into_inner();
+        let node = match Owner::of(session, run)? {
+            Owner::Session(session) => self.nodes.node(&session, &id)?,
+            Owner::Run(run) => self.nodes.runs().output(&run, &id)?,
+        };
         Ok(Response::new(Box::pin(read(id, node.reader_from(offset)))))
     }
 
@@ -46,12 +65,25 @@ impl NodeService for NodeApi {
     ) -> Result<Response<pb::WriteNodeResponse>, tonic::Status> {
         let mut requests = request.into_inner();
         let first = requests.message().await?.and_then(|request| request.message);
-        let Some(Message::Start(pb::WriteNodeStart { session, id })) = first else {
+        let Some(Message::Start(pb::WriteNodeStart { session, id, run })) = first else {
             return Err(invalid("the first message must be `start`").into());
         };
-        let mut writing = self.nodes.write(&session, &id)?;
-        write(&mut writing, requests).await?;
-        let (next_seq, completeness) = writing.node().progress();
+        let (next_seq, completeness) = match Owner::of(session, run)? {
+            Owner::Session(session) => {
+                let mut writing = self.nodes.write(&session, &id)?;
+                if let Some(status) = write(writing.node(), requests).await? {
+                    writing.close(status);
+                }
+                writing.node().progress()
+            }
+            Owner::Run(run) => {
+                let node = self.nodes.runs().input(&run, &id)?;
+                if let Some(status) = write(&node, requests).await? {
+                    node.end(status);
+                }
+                node.progress()
+            }
+        };
         let complete = completeness == Completeness::Complete;
         Ok(Response::new(pb::WriteNodeResponse { next_seq, complete }))
     }
@@ -88,11 +120,12 @@ fn read(
     }
 }
 
+/// Writes what comes; answers how the node is to be closed, if it is.
 async fn write(
-    writing: &mut Writing,
+    node: &Node,
     mut requests: Streaming<pb::WriteNodeRequest>,
-) -> Result<(), tonic::Status> {
-    let mut writer = writing.node().writer();
+) -> Result<Option<Status>, tonic::Status> {
+    let mut writer = node.writer();
     while let Some(request) = requests.message().await? {
         match request.message {
             Some(Message::Fragments(fragments)) => {
@@ -101,8 +134,7 @@ async fn write(
                 }
             }
             Some(Message::Close(status)) => {
-                writing.close(status.into());
-                return Ok(());
+                return Ok(Some(status.into()));
             }
             Some(Message::Start(_)) => {
                 return Err(invalid("`start` can only be the first message").into());
@@ -110,7 +142,7 @@ async fn write(
             None => return Err(invalid("a message without content").into()),
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn invalid(message: &str) -> Status {

@@ -6,11 +6,11 @@ use tonic::Streaming;
 use super::{
     caller::Caller,
     refusals::as_promised,
-    start::{invalid, start_open},
+    start::{Place, Started, invalid, start_open},
     struct_json::{message_of_json, text_value},
 };
 use crate::action::{
-    Event, Run, Scope,
+    Event,
     schema::{Field, WHOLE_RESULT_ID},
 };
 use crate::node::{Piece, Writer};
@@ -23,7 +23,9 @@ use crate::wire::{NodeFragment, Reason, Status, pb};
 const MAX_RESULT_BYTES: usize = 24 << 20;
 
 /// Waits for all that a call puts out.
-pub(super) async fn run_to_end(mut run: Run) -> Result<pb::RunActionResponse, Status> {
+pub(super) async fn run_to_end(started: Started) -> Result<pb::RunActionResponse, Status> {
+    let mut started = started;
+    let run = &mut started.run;
     let schema = run.schema().clone();
     let mut outputs: Vec<Vec<Piece>> = vec![Vec::new(); schema.outputs().len()];
     let mut logs = vec![];
@@ -105,24 +107,24 @@ impl From<Told> for pb::CallActionResponse {
 
 /// Follows a run and gives its fragments their places.
 struct Follower {
-    run: Run,
+    started: Started,
     next_seq: Vec<u32>,
 }
 
 impl Follower {
-    fn new(run: Run) -> Self {
-        let next_seq = vec![0; run.schema().outputs().len()];
-        Self { run, next_seq }
+    fn new(started: Started) -> Self {
+        let next_seq = vec![0; started.run.schema().outputs().len()];
+        Self { started, next_seq }
     }
 
     /// Cancel safe.
     async fn next(&mut self) -> Option<Told> {
         loop {
-            return Some(match self.run.next_event().await? {
+            return Some(match self.started.run.next_event().await? {
                 Event::Output(port, pieces) => {
                     let first = self.next_seq[port];
                     self.next_seq[port] += pieces.len() as u32;
-                    let id = self.run.schema().outputs()[port].name();
+                    let id = self.started.run.schema().outputs()[port].name();
                     Told::Outputs(pb::NodeFragments { fragments: addressed(id, first, pieces) })
                 }
                 Event::Log(entry) if entry.internal => continue,
@@ -135,9 +137,9 @@ impl Follower {
 
 /// The events of a call. Whoever drops the stream cancels the call.
 pub(super) fn events(
-    run: Run,
+    started: Started,
 ) -> impl Stream<Item = Result<pb::StreamActionResponse, tonic::Status>> + Send {
-    futures::stream::unfold(Follower::new(run), |mut follower| async {
+    futures::stream::unfold(Follower::new(started), |mut follower| async {
         let told = follower.next().await?;
         Some((Ok(told.into()), follower))
     })
@@ -145,21 +147,22 @@ pub(super) fn events(
 
 /// A call whose inputs come while it runs.
 pub(super) fn stream_both_ways(
-    scope: Scope,
+    place: Place,
     caller: Caller,
     mut requests: Streaming<pb::CallActionRequest>,
 ) -> impl Stream<Item = Result<pb::CallActionResponse, tonic::Status>> + Send {
     async_stream::try_stream! {
         let first = requests.message().await.map_err(as_promised)?;
-        let run = match first.and_then(|request| request.message) {
+        let started = match first.and_then(|request| request.message) {
             Some(Message::Start(start)) => {
-                start_open(&scope, caller, start.into())?
+                start_open(&place, caller, start.into())?
             }
             Some(Message::Inputs(_)) | None => {
                 Err(invalid("the first message must be `start`"))?;
                 return;
             }
         };
+        let run = &started.run;
         let writers = run.schema().inputs().iter().map(|port| {
             let open = (!port.is_autofilled()).then(|| run.input(port.name())).flatten();
             (port.name().to_owned(), open)
@@ -167,7 +170,7 @@ pub(super) fn stream_both_ways(
         let feed = feed(requests, writers.collect());
         tokio::pin!(feed);
         let mut feeding = true;
-        let mut follower = Follower::new(run);
+        let mut follower = Follower::new(started);
         loop {
             // `feed` is polled where it stands and never restarted; `next` is
             // cancel safe. Outputs go first, so that a caller that only writes
@@ -181,8 +184,8 @@ pub(super) fn stream_both_ways(
                 fed = &mut feed, if feeding => {
                     feeding = false;
                     match fed {
-                        Ok(()) => follower.run.close_inputs(),
-                        Err(status) => follower.run.stop(status),
+                        Ok(()) => follower.started.run.close_inputs(),
+                        Err(status) => follower.started.run.stop(status),
                     }
                 }
             }

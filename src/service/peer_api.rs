@@ -5,8 +5,9 @@ use std::{pin::Pin, sync::Arc};
 use futures::{Stream, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Streaming};
+use tonic::{Code, Request, Response, Streaming};
 
+use super::refusals::as_promised;
 use crate::session::{Directory, accept};
 use crate::wire::pb::{
     self,
@@ -58,7 +59,7 @@ impl PeerService for PeerApi {
             Ok(pb::OpenSessionRequest { frame: None }) => {
                 Err(Status::of(Reason::InvalidFrame, "a message without a frame"))
             }
-            Err(status) => Err(status.into()),
+            Err(status) => Err(no_frame(status)),
         });
         let (sink, source) = mpsc::channel(WAITING_FRAMES);
         // Apart from the stream, because the session outlives its connection.
@@ -66,5 +67,17 @@ impl PeerService for PeerApi {
         let responses = ReceiverStream::new(source)
             .map(|frame| Ok(pb::OpenSessionResponse { frame: Some(frame) }));
         Ok(Response::new(Box::pin(responses)))
+    }
+}
+
+/// What became of a message that could not be read: too large or malformed, or
+/// never here in full.
+fn no_frame(status: tonic::Status) -> Status {
+    let status = as_promised(status);
+    match status.code() {
+        Code::ResourceExhausted | Code::InvalidArgument => {
+            Status::of(Reason::InvalidFrame, status.message())
+        }
+        _ => status.into(),
     }
 }

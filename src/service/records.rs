@@ -2,7 +2,7 @@
 
 use crate::interaction::{
     InteractionError,
-    document::{Document, Form, read_document},
+    document::{Document, Form, PROTOBUF, read_document},
     store::{Conversation, Fork, Record, Stored},
     validate as problems_of,
     validity::Problem,
@@ -20,7 +20,7 @@ pub(super) fn read(body: Option<append::Body>) -> Result<Record, Status> {
         Some(append::Body::Encoded(pb::EncodedInteraction { media_type, data })) => {
             Record::from_bytes(data, &media_type)
         }
-        Some(append::Body::Interaction(interaction)) => Record::from_interaction(&interaction),
+        Some(append::Body::Interaction(bytes)) => Record::from_bytes(bytes, PROTOBUF),
         None => return Err(invalid("interaction: required, or encoded")),
     };
     Ok(record?)

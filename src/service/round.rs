@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use futures::Stream;
+use prost::Message as _;
 use tokio::sync::mpsc;
 
 use super::{
@@ -12,8 +13,7 @@ use super::{
 use crate::action::{Registry, Scope};
 use crate::interaction::{
     backend::Dialect,
-    canonical,
-    document::{Document, PORTABLE_JSON, read_document},
+    document::{self, Document, PORTABLE_JSON, PROTOBUF, read_document},
     store::{ConversationName, Record},
 };
 use crate::runner::{
@@ -35,7 +35,7 @@ pub(super) struct Work {
 }
 
 /// Reads a request, and settles what is to be run.
-pub(super) fn plan(
+pub(super) async fn plan(
     registry: &Registry,
     recorder: Option<&Recorder>,
     caller: Caller,
@@ -55,7 +55,7 @@ pub(super) fn plan(
         interaction_id,
     } = request;
     let mut given = match (interaction, interaction_json.is_empty()) {
-        (Some(interaction), true) => Given::message(canonical::accept_turn(interaction)?),
+        (Some(interaction), true) => Given::message(interaction)?,
         (None, false) => Given::json(interaction_json)?,
         (Some(_), false) => {
             return Err(invalid("interaction and interaction_json: only one can be given"));
@@ -63,7 +63,7 @@ pub(super) fn plan(
         (None, true) => return Err(invalid("interaction: required, or interaction_json")),
     };
     if given.turn.id.is_empty() && !interaction_id.is_empty() {
-        given = Given::message(Interaction { id: interaction_id, ..given.turn });
+        given = given.with_id(interaction_id)?;
     }
     let recorded = match store {
         false => None,
@@ -108,32 +108,45 @@ pub(super) fn plan(
         sender: headers.text(headers::SESSION).map(str::to_owned),
         headers,
     };
-    Ok(Work { plan: Plan::new(registry, request)?, recorded })
+    Ok(Work { plan: Plan::dialling(registry, request).await?, recorded })
 }
 
 /// A turn as it was given.
 struct Given {
     turn: Interaction,
-    /// The portable JSON it came as.
-    portable: Option<Bytes>,
+    /// The bytes it came as, and what they are.
+    came: Option<(Bytes, &'static str)>,
 }
 
 impl Given {
-    fn message(turn: Interaction) -> Self {
-        Self { turn, portable: None }
+    fn message(bytes: Bytes) -> Result<Self, Status> {
+        let turn = document::decode_turn(bytes.clone(), PROTOBUF)?;
+        Ok(Self { turn, came: Some((bytes, PROTOBUF)) })
     }
 
     /// An interaction as JSON text in either form, or a provider's reply.
     fn json(json: String) -> Result<Self, Status> {
         Ok(match read_document(json.as_bytes())? {
-            Document::Portable(turn) => Self { turn, portable: Some(json.into()) },
-            Document::ProtoJson(turn) => Self::message(turn),
-            Document::Other(_) => Self::message(Interaction {
-                role: pb::Role::Model as i32,
-                content: vec![Chunk::new(JSON, json)],
-                ..Interaction::default()
-            }),
+            Document::Portable(turn) => Self { turn, came: Some((json.into(), PORTABLE_JSON)) },
+            Document::ProtoJson(turn) => Self { turn, came: None },
+            Document::Other(_) => {
+                let role = pb::Role::Model as i32;
+                let content = vec![Chunk::new(JSON, json)];
+                Self { turn: Interaction { role, content, ..Interaction::default() }, came: None }
+            }
         })
+    }
+
+    /// With an id, where it came without one.
+    fn with_id(self, id: String) -> Result<Self, Status> {
+        match self.came {
+            Some((bytes, PROTOBUF)) => {
+                // Two messages after one another are both in one.
+                let id = Interaction { id, ..Interaction::default() }.encode_to_vec();
+                Self::message([bytes.as_ref(), &id].concat().into())
+            }
+            _ => Ok(Self { turn: Interaction { id, ..self.turn }, came: None }),
+        }
     }
 
     /// As it is recorded: as the bytes that came, where those can be kept.
@@ -144,8 +157,8 @@ impl Given {
             ));
         }
         let conversation = ConversationName::new(conversation)?;
-        let portable = self.portable.clone();
-        let kept = portable.and_then(|json| Record::from_bytes(json, PORTABLE_JSON).ok());
+        let came = self.came.clone();
+        let kept = came.and_then(|(bytes, media_type)| Record::from_bytes(bytes, media_type).ok());
         let turn = match kept {
             Some(turn) => turn,
             None => Record::from_interaction(&self.turn)?,

@@ -14,6 +14,7 @@ use super::{
 use crate::action::{Call, Inputs, Run, Scope};
 use crate::interaction::backend::Arguments;
 use crate::runner::DEFAULT_CALL_TIMEOUT;
+use crate::session::{Reachable, RunNodes};
 use crate::wire::{NodeFragment, Reason, Status, pb};
 
 /// The fields that RunAction, StreamAction and CallAction's start share.
@@ -57,31 +58,43 @@ enum Opening {
     Open,
 }
 
+/// Where calls run, and where they can be reached.
+pub(super) struct Place {
+    pub(super) scope: Scope,
+    pub(super) runs: Option<RunNodes>,
+}
+
+/// A call that runs. The run is dropped first: what it holds counts from its end.
+pub(super) struct Started {
+    pub(super) run: Run,
+    _reachable: Option<Reachable>,
+}
+
 /// Starts a call that has all its inputs.
-pub(super) fn start(scope: &Scope, caller: Caller, start: Start) -> Result<Run, Status> {
+pub(super) fn start(place: &Place, caller: Caller, start: Start) -> Result<Started, Status> {
     let timeout = Some(DEFAULT_CALL_TIMEOUT);
-    begin(scope, caller, start, Opening::Whole, timeout)
+    begin(place, caller, start, Opening::Whole, timeout)
 }
 
 /// Starts a call whose other inputs follow.
-pub(super) fn start_open(scope: &Scope, caller: Caller, start: Start) -> Result<Run, Status> {
-    begin(scope, caller, start, Opening::Open, None)
+pub(super) fn start_open(place: &Place, caller: Caller, start: Start) -> Result<Started, Status> {
+    begin(place, caller, start, Opening::Open, None)
 }
 
 fn begin(
-    scope: &Scope,
+    place: &Place,
     mut caller: Caller,
     start: Start,
     opening: Opening,
     default_timeout: Option<Duration>,
-) -> Result<Run, Status> {
+) -> Result<Started, Status> {
     let Start { action, arguments, arguments_json, inputs, headers, timeout } = start;
     let timeout = match timeout {
         Some(timeout) => Some(duration("timeout", timeout)?),
         None => default_timeout,
     };
     caller.add_headers(headers)?;
-    let entry = scope.registry().runnable(&action)?;
+    let entry = place.scope.registry().runnable(&action)?;
     let arguments = match (arguments, arguments_json.is_empty()) {
         (Some(_), false) => {
             return Err(invalid("arguments and arguments_json: only one can be given"));
@@ -115,7 +128,16 @@ fn begin(
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let deadline = earliest(end, caller.end());
     let id = Uuid::new_v4().simple().to_string();
-    scope.start(Call { id, entry, inputs, headers: caller.headers, deadline })
+    let call = Call { id, entry, inputs, headers: caller.headers, deadline };
+    let run = place.scope.start(call)?;
+    let reachable = match (caller.run_id, &place.runs) {
+        (None, _) => None,
+        (Some(id), Some(runs)) => Some(runs.open(id, &run)?),
+        (Some(_), None) => {
+            return Err(Status::of(Reason::Unsupported, "runs cannot be reached at this server"));
+        }
+    };
+    Ok(Started { run, _reachable: reachable })
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> Status {

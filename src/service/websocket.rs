@@ -1,6 +1,6 @@
 //! `GET /a11.v1/session`: the WebSocket handshake before a session.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
@@ -12,11 +12,14 @@ use crate::session::{Directory, websocket};
 /// Where sessions over WebSocket are opened.
 pub const WEBSOCKET_PATH: &str = "/a11.v1/session";
 
-/// Answers a request to [`WEBSOCKET_PATH`], and serves the session once the
-/// connection is upgraded. The server must serve connections with upgrades, and
-/// must have checked the `Origin`: a browser asks nobody before it opens a
-/// WebSocket.
-pub fn upgrade<B>(directory: &Arc<Directory>, request: Request<B>) -> Response<Body> {
+/// The answer to a request to [`WEBSOCKET_PATH`]; and where it is no refusal, the
+/// session, to be run as one of the directory's tasks: it begins once the answer
+/// is sent. The server must serve connections with upgrades, and must have
+/// checked the `Origin`: a browser asks nobody before it opens a WebSocket.
+pub fn upgrade<B>(
+    directory: &Arc<Directory>,
+    request: Request<B>,
+) -> (Response<Body>, Option<impl Future<Output = ()> + Send + 'static>) {
     let key = match key(request.method(), request.headers()) {
         Ok(key) => key,
         Err(status) => {
@@ -26,23 +29,23 @@ pub fn upgrade<B>(directory: &Arc<Directory>, request: Request<B>) -> Response<B
             headers.insert(header::UPGRADE, header::HeaderValue::from_static("websocket"));
             let version = header::HeaderValue::from_static("13");
             headers.insert(header::SEC_WEBSOCKET_VERSION, version);
-            return refusal;
+            return (refusal, None);
         }
     };
     let serving = directory.clone();
     let upgraded = hyper::upgrade::on(request);
-    directory.tasks().spawn(async move {
+    let session = async move {
         match upgraded.await {
             Ok(connection) => websocket::serve(serving, TokioIo::new(connection)).await,
             Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
         }
-    });
+    };
     let response = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
         .header(header::CONNECTION, "Upgrade")
         .header(header::UPGRADE, "websocket")
         .header(header::SEC_WEBSOCKET_ACCEPT, derive_accept_key(key.as_bytes()));
-    response.body(Body::empty()).unwrap_or_default()
+    (response.body(Body::empty()).unwrap_or_default(), Some(session))
 }
 
 /// The key of a handshake (RFC 6455, 4.2.1).

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{
     core::{Core, Limits, Side, limits::DEFAULT_GRACE, limits::MAX_PUBLISHED},
     driver::{Publications, RemoteAction, Session, SessionParts},
+    run_nodes::RunNodes,
 };
 use crate::action::registry::unattached;
 use crate::action::schema::{Ports, Runnable};
@@ -47,6 +48,7 @@ pub struct Directory {
     config: Config,
     tasks: TaskTracker,
     stop: CancellationToken,
+    runs: RunNodes,
     state: Mutex<State>,
     /// Handed to the sessions, which must not keep the directory alive.
     own: Weak<Directory>,
@@ -59,6 +61,8 @@ struct State {
     tokens: HashMap<Bytes, String>,
     /// What is in the registry because of a session.
     served: HashMap<Name, Served>,
+    /// The sessions that publish a name which another one holds, longest first.
+    waiting: HashMap<Name, Vec<String>>,
 }
 
 struct Attachment {
@@ -77,12 +81,14 @@ impl Directory {
     /// A directory whose sessions call the actions of `registry` and add their
     /// own to it. The registry asks it for sessions from now on.
     pub fn new(registry: Arc<Registry>, handlers: Arc<Handlers>, config: Config) -> Arc<Self> {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let directory = Arc::new_cyclic(|own| Self {
             registry,
             handlers,
             config,
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
+            runs: RunNodes::new(tasks.clone(), stop.clone()),
+            tasks,
+            stop,
             state: Mutex::default(),
             own: own.clone(),
         });
@@ -104,6 +110,11 @@ impl Directory {
     /// Cancelled when the service stops.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    /// The runs whose ports can be reached.
+    pub fn runs(&self) -> &RunNodes {
+        &self.runs
     }
 
     /// Ends all sessions and waits for their tasks.
@@ -165,6 +176,7 @@ impl Directory {
                 handlers: self.handlers.clone(),
                 publications: self.own.clone(),
                 tasks: self.tasks.clone(),
+                runs: Some(self.runs.clone()),
             },
         );
         let token: Bytes =
@@ -265,33 +277,47 @@ impl State {
         }
         // Reached by the session's id even where the name is taken.
         attached.actions.insert(name.clone(), schema.clone());
+        self.serve(registry, session, name, schema)
+    }
+
+    fn serve(
+        &mut self,
+        registry: &Registry,
+        session: &Session,
+        name: Name,
+        schema: ActionSchema,
+    ) -> Result<(), Status> {
         let taken = |by: &str| {
             Status::of(Reason::NameTaken, format!("an action {name:?} is served by {by}"))
         };
-        let served = match self.served.get(&name) {
-            Some(served) => served,
-            None => {
-                let action = RemoteAction::of(session.clone());
-                registry
-                    .register(Ok(schema.clone()), action.clone())
-                    .map_err(|_| taken("the service itself"))?;
-                self.served.insert(name, Served { schema, action });
-                return Ok(());
-            }
+        let register = |action: RemoteAction| {
+            let registered = registry.register(Ok(schema.clone()), action);
+            registered.map_err(|_| taken("the service itself"))
+        };
+        self.wait_no_longer(session.id(), name.as_str());
+        let Some(served) = self.served.get(&name) else {
+            let action = RemoteAction::of(session.clone());
+            register(action.clone())?;
+            self.served.insert(name, Served { schema, action });
+            return Ok(());
         };
         if is_same(&served.schema, &schema) {
             served.action.add(session.clone());
             return Ok(());
         }
-        let others = served.action.hosts();
-        let mut others = others.iter().filter(|host| host.id() != session.id());
-        if others.any(Session::is_connected) {
-            return Err(taken("another session, with another schema"));
+        // It may be a host itself, of what it published before.
+        served.action.remove(session.id());
+        let holders = served.action.hosts();
+        if holders.iter().any(Session::is_connected) {
+            let refusal = taken("another session, with another schema");
+            self.waiting.entry(name).or_default().push(session.id().to_owned());
+            return Err(refusal);
         }
-        // The holders are this session itself, or gone for now.
         let action = RemoteAction::of(session.clone());
         registry.remove(name.as_str());
-        registry.register(Ok(schema.clone()), action.clone()).map_err(Status::from)?;
+        register(action.clone())?;
+        let replaced = holders.iter().map(|holder| holder.id().to_owned());
+        self.waiting.entry(name.clone()).or_default().extend(replaced);
         self.served.insert(name, Served { schema, action });
         Ok(())
     }
@@ -303,12 +329,32 @@ impl State {
         }
     }
 
+    /// A session publishes a name no longer. Where it was the last that served it,
+    /// those that wait are next.
     fn unserve(&mut self, registry: &Registry, session: &str, name: &str) {
+        self.wait_no_longer(session, name);
         let Some(served) = self.served.get(name) else { return };
         served.action.remove(session);
-        if served.action.hosts().is_empty() {
-            self.served.remove(name);
-            registry.remove(name);
+        if !served.action.hosts().is_empty() {
+            return;
+        }
+        self.served.remove(name);
+        registry.remove(name);
+        for next in self.waiting.remove(name).unwrap_or_default() {
+            let Some(attached) = self.sessions.get(&next) else { continue };
+            let Some(schema) = attached.actions.get(name).cloned() else { continue };
+            // Refused again, it waits again.
+            let session = attached.session.clone();
+            let _ = self.serve(registry, &session, schema.name().clone(), schema);
+        }
+    }
+
+    fn wait_no_longer(&mut self, session: &str, name: &str) {
+        if let Some(waiting) = self.waiting.get_mut(name) {
+            waiting.retain(|id| id != session);
+            if waiting.is_empty() {
+                self.waiting.remove(name);
+            }
         }
     }
 }

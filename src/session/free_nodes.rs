@@ -5,18 +5,18 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
-    time::Duration,
 };
 
 use parking_lot::Mutex;
 
-use super::{directory::Directory, driver::Session};
+use super::{
+    directory::Directory,
+    driver::Session,
+    run_nodes::{KEPT, RunNodes},
+};
 use crate::node::{Completeness, Node};
 use crate::wire::{Name, Reason, Status};
 
-/// How long a node is kept after it was closed, and how long it waits for a
-/// writer that left.
-pub const KEPT: Duration = Duration::from_secs(60);
 /// How many nodes a session has at once.
 pub const MAX_NODES: usize = 1024;
 
@@ -41,6 +41,11 @@ impl FreeNodes {
     /// No nodes yet.
     pub fn new(directory: Arc<Directory>) -> Self {
         Self(Arc::new(Inner { directory, nodes: Mutex::default() }))
+    }
+
+    /// The runs whose ports can be reached, of the same directory.
+    pub fn runs(&self) -> &RunNodes {
+        self.0.directory.runs()
     }
 
     /// A node, made when it is first named.
@@ -157,7 +162,7 @@ impl Writing {
     /// Closes the node, with a failure where the status is one.
     pub fn close(&mut self, status: Status) {
         self.ended = true;
-        if status.is_ok() { self.node.close() } else { self.node.fail(status) }
+        self.node.end(status);
     }
 }
 

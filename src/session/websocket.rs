@@ -60,6 +60,7 @@ fn read(message: Result<Message, tungstenite::Error>) -> Option<Result<Frame, St
         },
         Ok(Message::Text(_)) => invalid("a text message; frames are binary".to_owned()),
         Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_)) => None,
-        Err(error) => invalid(format!("the WebSocket failed: {error}")),
+        Err(tungstenite::Error::Capacity(error)) => invalid(format!("a message: {error}")),
+        Err(error) => Some(Err(Status::of(Reason::PeerLost, format!("the WebSocket: {error}")))),
     }
 }

@@ -18,6 +18,10 @@ pub const SESSION: &str = "x-a11-session";
 /// handler knows a call again. It is of one call, and flows no further.
 pub const IDEMPOTENCY_KEY: &str = "x-a11-idempotency-key";
 
+/// The id under which a call's ports can be reached, chosen by its caller. Who
+/// knows it is let in: it goes nowhere but to the service that runs the call.
+pub const RUN: &str = "x-a11-run";
+
 /// Header name (lower case) → value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(BTreeMap<String, Bytes>);
@@ -71,7 +75,7 @@ pub fn deadline(text: &str) -> Option<Option<Instant>> {
 
 /// Whether a header flows into nested calls without being declared there.
 pub fn flows(name: &str) -> bool {
-    name.starts_with("x-a11-") || name.starts_with("x-otel-")
+    (name.starts_with("x-a11-") && name != RUN) || name.starts_with("x-otel-")
 }
 
 impl<N: AsRef<str>, V: Into<Bytes>> FromIterator<(N, V)> for Headers {

@@ -100,6 +100,7 @@ fn code_of(reason: Reason) -> Code {
         Reason::UnknownSession | Reason::ShuttingDown | Reason::PeerLost => Code::Unavailable,
         Reason::SessionResumed => Code::Aborted,
         Reason::UnsupportedPeer | Reason::Unsupported => Code::Unimplemented,
+        Reason::PeerNotPermitted => Code::PermissionDenied,
         Reason::NameTaken | Reason::InteractionConflict => Code::AlreadyExists,
         Reason::UnknownConversation | Reason::UnknownInteraction => Code::NotFound,
         Reason::MissingPrevious => Code::FailedPrecondition,

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use a11_grpc::{
     action::{Call, Event, Inputs, Registry, Run, Scope},
-    builtin::{Config, Refused, register},
+    config::{Config, Refused, register},
     wire::{Chunk, Code, Headers, Status, chunk::Kind},
 };
 use serde_json::{Value, value::RawValue};

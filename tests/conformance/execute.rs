@@ -11,6 +11,7 @@ use a11_grpc::wire::pb::{
 };
 use a11_grpc::wire::status::{code_name, code_of_name};
 use a11_grpc::wire::{NodeFragment, base64, pb};
+use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::transport::Channel;
 
@@ -113,7 +114,7 @@ async fn execute(
         nanos: (millis % 1000) as i32 * 1_000_000,
     });
     let mut request = tonic::Request::new(ExecuteActionsFromInteractionRequest {
-        interaction: Some(interaction),
+        interaction: Some(interaction.encode_to_vec().into()),
         backend: backend as i32,
         max_output_bytes,
         call_timeout,

@@ -1,6 +1,8 @@
 //! Conversations to convert: one every backend could have produced, and random
 //! ones that come close to what providers write.
 
+use std::sync::LazyLock;
+
 use a11_grpc::{
     interaction::{
         Interaction,
@@ -45,10 +47,19 @@ pub fn json_chunk(value: &Value) -> Chunk {
 /// Text, a picture, reasoning, two parallel calls one of which fails and the
 /// other gives a picture, and an answer.
 pub fn whole(dialect: Dialect) -> Vec<Interaction> {
-    let question = vec![Chunk::text("Which floor is it?"), Chunk::new("image/png", png())];
-    let calls = json!([("a", "picture", json!({"n": 1})), ("b", "look_up", json!({"q": "late"}))]);
-    let ids = ["call_a", "call_b"];
-    let reply = reply(dialect, "Let me look.", &calls, ids);
+    whole_with_ids(dialect, ["call_a", "call_b"])
+}
+
+/// Ids as some providers give them: with what is no name, and longer than others
+/// take.
+pub fn odd_ids() -> [&'static str; 2] {
+    static LONG: LazyLock<String> = LazyLock::new(|| format!("toolu_{}", "é".repeat(240)));
+    ["functions.picture:0", &LONG]
+}
+
+/// The same with other call ids, where the provider has any.
+pub fn whole_with_ids(dialect: Dialect, ids: [&str; 2]) -> Vec<Interaction> {
+    let mut history = asking(dialect, ids);
     let given = |id: &str| dialect.needs_id().then(|| id.to_owned());
     let results = [
         ToolResult {
@@ -66,12 +77,22 @@ pub fn whole(dialect: Dialect) -> Vec<Interaction> {
         },
     ];
     let results = messages(dialect, &results).into_iter().map(|text| Chunk::new(JSON, text));
-    vec![
-        turn("1", Role::User, None, question),
-        turn("2", Role::Model, Some(dialect), vec![json_chunk(&reply)]),
+    history.extend([
         turn("3", Role::User, Some(dialect), results.collect()),
         turn("4", Role::Model, Some(dialect), vec![json_chunk(&answer(dialect, "Floor 3."))]),
         turn("5", Role::User, None, vec![Chunk::text("Thank you.")]),
+    ]);
+    history
+}
+
+/// Its beginning: the question, and the turn that makes the calls.
+pub fn asking(dialect: Dialect, ids: [&str; 2]) -> Vec<Interaction> {
+    let question = vec![Chunk::text("Which floor is it?"), Chunk::new("image/png", png())];
+    let calls = json!([("a", "picture", json!({"n": 1})), ("b", "look_up", json!({"q": "late"}))]);
+    let reply = reply(dialect, "Let me look.", &calls, ids);
+    vec![
+        turn("1", Role::User, None, question),
+        turn("2", Role::Model, Some(dialect), vec![json_chunk(&reply)]),
     ]
 }
 
@@ -108,10 +129,10 @@ fn reply(dialect: Dialect, said: &str, calls: &Value, ids: [&str; 2]) -> Value {
         Dialect::GeminiGenerateContent => json!({"candidates": [{"content": {"role": "model",
         "parts": list(
             vec![json!({"text": "hm", "thought": true}), json!({"text": said})],
-            both(&|name, args, id| match id {
-                "call_a" => json!({"functionCall": {"name": name, "args": args},
+            both(&|name, args, id| match id == ids[0] {
+                true => json!({"functionCall": {"name": name, "args": args},
                                    "thoughtSignature": "c2ln"}),
-                _ => json!({"functionCall": {"name": name, "args": args}}),
+                false => json!({"functionCall": {"name": name, "args": args}}),
             }))}}]}),
         Dialect::Ollama => json!({"message": {"role": "assistant", "content": said,
             "thinking": "hm", "tool_calls": both(&|name, arguments, _| json!({

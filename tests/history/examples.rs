@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     checker,
-    conversations::{json_chunk, png, turn, whole},
+    conversations::{json_chunk, odd_ids, png, turn, whole, whole_with_ids},
 };
 
 fn written(converted: &Converted) -> Vec<Value> {
@@ -39,9 +39,15 @@ fn result(id: &str) -> Value {
 
 #[test]
 fn every_pair_of_dialects_is_within_the_rules_and_loses_reasoning_alone() {
+    for ids in [["call_a", "call_b"], odd_ids()] {
+        check_every_pair(ids);
+    }
+}
+
+fn check_every_pair(ids: [&str; 2]) {
     for from in Dialect::ALL {
         for to in Dialect::ALL {
-            let converted = convert(&whole(from), to);
+            let converted = convert(&whole_with_ids(from, ids), to);
             checker::check(to, &written(&converted)).expect("within the rules");
             for note in &converted.dropped {
                 assert_eq!(note.what, "reasoning", "{from:?} to {to:?}: {note:?}");

@@ -5,7 +5,10 @@ use std::{env, fs, path::PathBuf, process::Command};
 
 use a11_grpc::interaction::backend::{Dialect, convert};
 
-use super::conversations::whole;
+use super::{
+    conversations::{odd_ids, whole, whole_with_ids},
+    cut_off::{Cut, cut_off, parallel},
+};
 
 const MODULES: &str = "import anthropic, google.genai, ollama, openai";
 
@@ -20,11 +23,21 @@ fn the_providers_own_sdks_take_every_pair_of_dialects() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let mut count = 0;
     for from in Dialect::ALL {
-        for to in Dialect::ALL {
-            let messages = convert(&whole(from), to).messages.join(",");
-            let path = folder.path().join(format!("{from:?}__{to:?}.json"));
+        let mut histories = vec![("whole", whole(from)), ("odd", whole_with_ids(from, odd_ids()))];
+        if parallel().any(|dialect| dialect == from) {
+            histories.push(("left", runtime.block_on(cut_off(from, Cut::Left))));
+            histories.push(("late", runtime.block_on(cut_off(from, Cut::OutOfTime))));
+        }
+        for ((what, history), to) in
+            histories.iter().flat_map(|one| Dialect::ALL.map(|to| (one, to)))
+        {
+            let messages = convert(history, to).messages.join(",");
+            let path = folder.path().join(format!("{from:?}-{what}__{to:?}.json"));
             fs::write(path, format!("[{messages}]")).expect("written");
+            count += 1;
         }
     }
     let output = Command::new(&python)
@@ -35,6 +48,5 @@ fn the_providers_own_sdks_take_every_pair_of_dialects() {
     let (said, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{error}");
-    let count = Dialect::ALL.len().pow(2);
     assert_eq!(said.trim(), format!("interop: {count} conversations taken"));
 }

@@ -5,6 +5,7 @@
 
 mod checker;
 mod conversations;
+mod cut_off;
 mod examples;
 mod interop;
 mod properties;

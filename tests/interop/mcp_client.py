@@ -1,9 +1,11 @@
 """The official Python SDK's client against our MCP server.
 
-    mcp_client.py MODE (URL | PROGRAM ARGUMENT…) [--cases FILE]
+    mcp_client.py RUN [-- RUN…] [--cases FILE [--deadline MS]]
+    RUN: MODE (URL | PROGRAM ARGUMENT…)
 
 MODE is `legacy` or `auto`. Lists the tools, calls some of them, and with --cases
-every recorded call; prints each difference, and ends with 1 where there is one.
+every recorded call and header; with --deadline only the calls recorded with that
+deadline, which the server has. Prints each difference, and ends with 1 where there is one.
 The SDK validates structured content against the declared schema by itself.
 """
 
@@ -53,13 +55,13 @@ def comparable(result):
     return result
 
 
-async def call(client, tool, arguments):
+async def call(client, tool, arguments, meta=None):
     told = []
 
     async def progress(_progress, _total, message):
         told.append(message)
 
-    result = await client.call_tool(tool, arguments, progress_callback=progress)
+    result = await client.call_tool(tool, arguments, progress_callback=progress, meta=meta)
     result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     # The SDK hands notifications over in tasks of their own.
     logged = len((result.get("_meta") or {}).get("to.a11/log", ""))
@@ -69,7 +71,7 @@ async def call(client, tool, arguments):
     return result, told
 
 
-async def check(mode, server, cases):
+async def check(mode, server, cases, deadline):
     faults = []
 
     def same(name, actual, expected):
@@ -92,12 +94,18 @@ async def check(mode, server, cases):
         for expected in cases.get("tools", []):
             same(f"tool {expected['name']}", tools.get(expected["name"]), expected)
         for case in cases.get("calls", []):
-            if "deadline_ms" in case:
+            if case.get("deadline_ms") != deadline:
                 continue
             name = f"call {case['tool']} {json.dumps(case['arguments'])}"
             result, told = await call(client, case["tool"], case["arguments"])
             same(name, comparable(result), comparable(case["result"]))
             same(f"{name} progress", told, case["progress"])
+        for case in cases.get("headers_from_meta", []) if deadline is None else []:
+            if {"progressToken", "progress_token"} & case["meta"].keys():
+                continue  # the SDK's own to set
+            result, _ = await call(client, "headers_seen", {}, meta=case["meta"])
+            seen = result["structuredContent"]["seen"]
+            same(f"headers of {json.dumps(case['meta'])}", seen, case["headers"])
     return faults
 
 
@@ -109,12 +117,22 @@ def main():
         with open(arguments[at + 1], encoding="utf-8") as file:
             cases = json.load(file)
         del arguments[at : at + 2]
-    mode, target, *rest = arguments
-    is_url = target.startswith("http://")
-    server = target if is_url else StdioServerParameters(command=target, args=rest)
-    faults = asyncio.run(check(mode, server, cases))
-    print("\n".join(faults) or "all the same")
-    sys.exit(1 if faults else 0)
+    deadline = None
+    if "--deadline" in arguments:
+        at = arguments.index("--deadline")
+        deadline = int(arguments[at + 1])
+        del arguments[at : at + 2]
+    all_faults = []
+    while arguments:
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        mode, target, *rest = arguments[:end]
+        is_url = target.startswith("http://")
+        server = target if is_url else StdioServerParameters(command=target, args=rest)
+        faults = asyncio.run(check(mode, server, cases, deadline))
+        all_faults += [f"{mode} {target}: {fault}" for fault in faults]
+        del arguments[: end + 1]
+    print("\n".join(all_faults) or "all the same")
+    sys.exit(1 if all_faults else 0)
 
 
 main()

@@ -6,5 +6,6 @@ mod names;
 mod nodes;
 mod resuming;
 mod routes;
+mod runs;
 mod service;
 mod websocket;

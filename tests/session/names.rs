@@ -63,6 +63,57 @@ async fn names_of_the_service_and_other_schemas_are_refused() {
     }
 }
 
+/// A program whose `who` has the schema of no other `who`.
+fn hosting_otherwise(answer: &'static str) -> Peer {
+    let registry = Arc::new(Registry::new());
+    let schema = ActionSchema::builder("who").describe("Differs.").output(Port::text("name"));
+    let run = move |context: Context| async move { context.write("name", answer).await };
+    registry.register(schema.build(), handler(run)).expect("registers");
+    Peer::host(registry)
+}
+
+#[tokio::test]
+async fn a_name_that_becomes_free_goes_to_those_that_wait_for_it_in_turn() {
+    let service = Service::start().await;
+    let attach = async |peer: Peer| peer.connect(service.channel().await).await.expect("attaches");
+    let holder = attach(Peer::host(hosting("who", "holder"))).await;
+    let second = attach(hosting_otherwise("second")).await;
+    let leaving = attach(hosting_otherwise("leaves before it is its turn")).await;
+    let third = attach(Peer::host(hosting("who", "third"))).await;
+    let fourth = attach(hosting_otherwise("fourth")).await;
+    for refused in [&second, &leaving, &fourth] {
+        assert_eq!(reasons(&refused.refused()), [("who", Reason::NameTaken)]);
+    }
+    assert_eq!(reasons(&third.refused()), []);
+    let leave = async |peer: Client| {
+        let session = service.directory.session(peer.session().id()).expect("attached");
+        peer.close().await;
+        session.ended().await;
+    };
+    leave(leaving).await;
+
+    let caller = Client::connect(service.channel().await).await.expect("attaches");
+    let check = async |expected: &[&str]| {
+        let described = |registry: &Registry| {
+            registry.entry("who").map(|entry| entry.schema().description().to_owned())
+        };
+        let wanted = if expected.contains(&"second") { "Differs." } else { "" };
+        service.until(|registry| described(registry).as_deref() == Some(wanted)).await;
+        let mut answers = vec![];
+        for _ in expected {
+            let outputs = caller.call("who").run().await.expect("runs");
+            answers.push(outputs.value::<String>("name").expect("a name"));
+        }
+        answers.sort();
+        assert_eq!(answers, expected);
+    };
+    check(&["holder", "third"]).await;
+    leave(holder).await;
+    check(&["third"]).await;
+    leave(third).await;
+    check(&["fourth", "second"]).await;
+}
+
 #[tokio::test]
 async fn what_is_added_and_removed_while_attached_is_published() {
     let service = Service::start().await;

@@ -17,7 +17,11 @@ async fn write(
     session: &str,
     messages: Vec<Message>,
 ) -> Result<pb::WriteNodeResponse, Status> {
-    let start = pb::WriteNodeStart { session: session.to_owned(), id: "notes".into() };
+    let start = pb::WriteNodeStart {
+        session: session.to_owned(),
+        id: "notes".into(),
+        ..Default::default()
+    };
     let messages = std::iter::once(Message::Start(start)).chain(messages);
     let requests: Vec<_> =
         messages.map(|message| WriteNodeRequest { message: Some(message) }).collect();
@@ -30,7 +34,12 @@ async fn read(
     session: &str,
     offset: u32,
 ) -> Result<(Vec<String>, Status), Status> {
-    let request = pb::ReadNodeRequest { session: session.to_owned(), id: "notes".into(), offset };
+    let request = pb::ReadNodeRequest {
+        session: session.to_owned(),
+        id: "notes".into(),
+        offset,
+        ..Default::default()
+    };
     let mut responses = nodes.read_node(request).await?.into_inner();
     let mut texts = vec![];
     while let Some(response) = responses.message().await? {

@@ -6,6 +6,7 @@ use a11_grpc::action::Registry;
 use a11_grpc::client::{Client, Peer};
 use a11_grpc::wire::pb::{self, action_service_client::ActionServiceClient};
 use a11_grpc::wire::{Code, Reason, Status};
+use prost::Message as _;
 use tonic::Request;
 
 use crate::service::{Service, host_name};
@@ -24,7 +25,7 @@ async fn run(
         ..Default::default()
     };
     let mut request = Request::new(pb::ExecuteActionsFromInteractionRequest {
-        interaction: Some(interaction),
+        interaction: Some(interaction.encode_to_vec().into()),
         allowed_actions: vec!["who".into()],
         ..Default::default()
     });

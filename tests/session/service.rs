@@ -29,6 +29,7 @@ impl Service {
         let actions = ActionApi::new(registry.clone());
         let config = Config { grace, ..Config::default() };
         let directory = Directory::new(registry.clone(), actions.handlers().clone(), config);
+        let actions = actions.reachable_in(directory.runs().clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let server = Server::builder()

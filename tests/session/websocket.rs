@@ -26,7 +26,8 @@ async fn connect(directory: &Arc<Directory>) -> Socket {
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a connection");
         let respond = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-            let response = upgrade(&directory, request);
+            let (response, session) = upgrade(&directory, request);
+            directory.tasks().spawn(session.expect("no refusal"));
             async { Ok::<_, std::convert::Infallible>(response) }
         });
         let builder = auto::Builder::new(TokioExecutor::new());

@@ -4,10 +4,14 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod conversations;
+mod door;
 mod migration;
+#[path = "../support/postgres.rs"]
 mod postgres;
 mod recorder;
 mod rounds;
+mod shared;
+mod tls;
 mod turns;
 mod watching;
 
@@ -51,6 +55,8 @@ cases! {
         writers_of_one_conversation_get_positions_without_gaps,
         an_export_imports_as_the_same_bytes,
         foreign_lines_are_imported_and_a_bad_one_is_named;
+    door:
+        what_is_kept_is_read_back_and_the_rest_is_refused_at_the_door;
     watching:
         a_watcher_gets_what_is_there_and_then_what_comes,
         a_watch_resumes_and_ends_with_the_conversation;

@@ -7,6 +7,7 @@ use a11_grpc::wire::pb::{
     StreamActionsFromInteractionRequest, action_service_client::ActionServiceClient,
 };
 use a11_grpc::wire::{Chunk, NodeFragment, Reason, Status};
+use prost::Message as _;
 use tonic::{Code, transport::Channel};
 
 /// A client of the service.
@@ -53,7 +54,7 @@ pub fn turn(calls: impl IntoIterator<Item = Asked>) -> Interaction {
 /// A request to run a turn, everything allowed.
 pub fn execute(turn: Interaction) -> ExecuteActionsFromInteractionRequest {
     ExecuteActionsFromInteractionRequest {
-        interaction: Some(turn),
+        interaction: Some(turn.encode_to_vec().into()),
         allowed_actions: vec![".*".into()],
         ..Default::default()
     }

@@ -124,22 +124,30 @@ pub fn backend_name(backend: Backend) -> Option<&'static str> {
 /// A name that is no backend's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no backend is named {0:?}: it is one of claude, claude_code, codex, gemini, gpt, ollama, vllm"
+    "no backend is named {0:?}: it is one of claude (anthropic), claude_code, codex, gemini (google), \
+     gpt (openai), ollama, vllm"
 )]
 pub struct UnknownBackend(pub String);
 
-/// Reads a backend's name; case does not count, and `-` is the same as `_`.
+/// Reads a backend's name; case does not count, `-` is the same as `_`, and its
+/// provider's name will do: anthropic, google, openai.
 ///
 /// # Errors
 /// Where no backend has it.
 pub fn parse_backend(name: &str) -> Result<Backend, UnknownBackend> {
     let wanted = name.trim().to_ascii_lowercase().replace('-', "_");
+    let wanted =
+        ALIASES.iter().find(|(alias, _)| *alias == wanted).map_or(&*wanted, |(_, name)| name);
     Dialect::ALL
         .into_iter()
         .map(Dialect::backend)
-        .find(|backend| backend_name(*backend) == Some(&wanted))
+        .find(|backend| backend_name(*backend) == Some(wanted))
         .ok_or_else(|| UnknownBackend(name.chars().take(64).collect()))
 }
+
+/// What some call the provider, and the name of its backend.
+const ALIASES: [(&str, &str); 3] =
+    [("anthropic", "claude"), ("google", "gemini"), ("openai", "gpt")];
 
 #[cfg(test)]
 mod tests {
@@ -154,6 +162,9 @@ mod tests {
             assert_eq!(Dialect::default_of(backend).map(Dialect::backend), Some(backend));
         }
         assert_eq!(parse_backend("Claude-Code"), Ok(Backend::ClaudeCode));
+        assert_eq!(parse_backend("anthropic"), Ok(Backend::Claude));
+        assert_eq!(parse_backend("Google"), Ok(Backend::Gemini));
+        assert_eq!(parse_backend("OpenAI"), Ok(Backend::Gpt));
         assert_eq!(Dialect::default_of(Backend::Gpt), Some(Dialect::GptChat));
         assert_eq!(Dialect::default_of(Backend::Gemini), Some(Dialect::GeminiInteractions));
         assert_eq!(Dialect::default_of(Backend::Unspecified), None);

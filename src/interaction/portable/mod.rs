@@ -6,5 +6,5 @@ mod values;
 mod read;
 mod write;
 
-pub use read::from_json;
-pub use write::{to_json, to_json_pretty};
+pub use read::{from_json, turn_from_json};
+pub use write::{to_json, to_json_pretty, turn_to_json};

@@ -22,6 +22,19 @@ use crate::{
 /// # Errors
 /// [`InteractionError`] names the field that is malformed or refused.
 pub fn from_json(json: &[u8]) -> Result<Interaction, InteractionError> {
+    canonical::accept(fields(json)?.into())
+}
+
+/// The same for a turn that is run or kept, whose calls may have the ids that
+/// their provider gave them.
+///
+/// # Errors
+/// As [`from_json`], but for those ids.
+pub fn turn_from_json(json: &[u8]) -> Result<Interaction, InteractionError> {
+    canonical::accept_turn(fields(json)?.into())
+}
+
+fn fields(json: &[u8]) -> Result<InteractionFields, InteractionError> {
     let text = std::str::from_utf8(json)
         .map_err(|error| InteractionError::NotJson(format!("not UTF-8: {error}")))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -29,7 +42,7 @@ pub fn from_json(json: &[u8]) -> Result<Interaction, InteractionError> {
         serde_path_to_error::deserialize::<_, Object<InteractionFields>>(&mut deserializer)
             .map_err(malformed)?;
     deserializer.end().map_err(|error| InteractionError::NotJson(error.to_string()))?;
-    canonical::accept(fields.into())
+    Ok(fields)
 }
 
 fn malformed(error: serde_path_to_error::Error<serde_json::Error>) -> InteractionError {

@@ -26,6 +26,18 @@ pub fn to_json(interaction: &Interaction) -> Result<String, InteractionError> {
     serde_json::to_string(&Portable(canonical.as_ref())).map_err(unwritable)
 }
 
+/// The same for a turn that is run or kept, whose calls may have the ids that
+/// their provider gave them. [`turn_from_json`] reads it.
+///
+/// # Errors
+/// As [`to_json`], but for those ids.
+///
+/// [`turn_from_json`]: super::turn_from_json
+pub fn turn_to_json(interaction: &Interaction) -> Result<String, InteractionError> {
+    let canonical = canonical::checked_turn(interaction)?;
+    serde_json::to_string(&Portable(canonical.as_ref())).map_err(unwritable)
+}
+
 /// Writes an interaction's canonical form over indented lines.
 ///
 /// # Errors

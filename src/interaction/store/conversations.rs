@@ -1,5 +1,7 @@
 //! The contract of a store of conversations.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use tokio::sync::watch;
 
@@ -79,9 +81,15 @@ pub trait Conversations: Send + Sync + 'static {
     /// Where there is no such conversation.
     async fn delete(&self, conversation: &ConversationName) -> Result<u64, StoreError>;
 
-    /// Changes whenever this process changes the conversation. Other processes'
-    /// changes do not show here.
+    /// Changes whenever this process changes the conversation, and where the engine
+    /// can tell when another does; now and then without any change.
     fn changes(&self, conversation: &ConversationName) -> watch::Receiver<()>;
+
+    /// How often to look for what other processes changed and [`changes`] does not
+    /// tell of. It may be another one each time it is asked.
+    ///
+    /// [`changes`]: Self::changes
+    fn poll_interval(&self) -> Duration;
 }
 
 /// A part of a conversation.

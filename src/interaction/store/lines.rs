@@ -51,9 +51,9 @@ struct Line {
 pub fn write(stored: &Stored) -> Result<String, StoreError> {
     let broken = |error: InteractionError| StoreError::Broken { id: stored.id.clone(), error };
     let interaction = stored.interaction()?;
-    let mut line = portable::to_json(&interaction).map_err(broken)?;
+    let mut line = portable::turn_to_json(&interaction).map_err(broken)?;
     let follows = Form::of(&stored.media_type)
-        .and_then(|form| document::encode(&interaction, form).ok())
+        .and_then(|form| document::encode_turn(&interaction, form).ok())
         .is_some_and(|bytes| bytes == stored.bytes);
     let beside = Beside {
         media_type: stored.media_type.clone(),
@@ -96,8 +96,8 @@ pub fn read(line: Bytes) -> Result<Record, RecordError> {
         Some(Beside { media_type, data: None, .. }) => {
             let form = Form::of(&media_type)
                 .ok_or_else(|| InteractionError::UnknownMediaType(media_type.clone()))?;
-            let interaction = portable::from_json(&line)?;
-            Record::from_bytes(document::encode(&interaction, form)?, &media_type)
+            let interaction = portable::turn_from_json(&line)?;
+            Record::from_bytes(document::encode_turn(&interaction, form)?, &media_type)
         }
     }
 }

@@ -23,7 +23,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record of encoded bytes, which are kept as they are.
+    /// A record of encoded bytes, which are kept as they are. As protobuf its calls
+    /// may have the ids that their provider gave them.
     ///
     /// # Errors
     /// Where the bytes are no valid interaction of that media type, or its id
@@ -32,7 +33,7 @@ impl Record {
         if media_type.chars().count() > MAX_LEN {
             return Err(RecordError::MediaTypeTooLong);
         }
-        let interaction = document::decode(bytes.clone(), media_type)?;
+        let interaction = document::decode_turn(bytes.clone(), media_type)?;
         Self::new(media_type.to_owned(), bytes, interaction)
     }
 
@@ -41,7 +42,7 @@ impl Record {
     /// # Errors
     /// Where it is no valid interaction, or its id cannot be kept.
     pub fn from_interaction(interaction: &Interaction) -> Result<Self, RecordError> {
-        let bytes = document::encode(interaction, Form::Protobuf)?;
+        let bytes = document::encode_turn(interaction, Form::Protobuf)?;
         Self::from_bytes(bytes, document::PROTOBUF)
     }
 
@@ -97,6 +98,6 @@ impl Stored {
     /// [`StoreError::Broken`]: the file was changed, or this program is too old.
     pub fn interaction(&self) -> Result<Interaction, StoreError> {
         let broken = |error: InteractionError| StoreError::Broken { id: self.id.clone(), error };
-        document::decode(self.bytes.clone(), &self.media_type).map_err(broken)
+        document::decode_turn(self.bytes.clone(), &self.media_type).map_err(broken)
     }
 }

@@ -24,6 +24,13 @@ impl Ticks {
         }
     }
 
+    /// Tells everybody, where it is not known who is meant.
+    pub(super) fn tick_all(&self) {
+        for bell in self.0.lock().values() {
+            bell.send_replace(());
+        }
+    }
+
     pub(super) fn tick(&self, conversation: &str) {
         if let Some(bell) = self.0.lock().get(conversation) {
             bell.send_replace(());

@@ -1,6 +1,6 @@
 //! Follows a conversation: what is there, then what comes.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::Stream;
 use tokio::time::timeout;
@@ -8,10 +8,6 @@ use tokio::time::timeout;
 use super::{
     Store, conversations::After, error::StoreError, name::ConversationName, record::Stored,
 };
-
-/// How often a conversation is looked at for what other processes appended. What
-/// this process appends is seen at once.
-const POLL: Duration = Duration::from_secs(1);
 
 /// What a watcher is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +53,7 @@ pub fn watch(
                     yield Watched::CaughtUp(position);
                 }
                 // Out of time is a reason to look as good as a change is.
-                timeout(POLL, changes.changed()).await.ok();
+                timeout(store.poll_interval(), changes.changed()).await.ok();
             }
             for record in page {
                 position = record.position;

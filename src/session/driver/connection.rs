@@ -22,7 +22,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs a connection of a session until it breaks, another one takes its place,
 /// or the session ends. The core must have been attached to it, and the opening
-/// exchange be over. `stop` ends the session.
+/// exchange be over. `stop` ends the session, and so does what is no frame: an
+/// error with [`Reason::InvalidFrame`]. After any other error the connection is
+/// broken.
 ///
 /// Reading never waits for writing: a peer that does not read holds up what is
 /// sent to it and nothing else.
@@ -34,7 +36,7 @@ pub async fn run(
     stop: &CancellationToken,
 ) {
     let changed = session.replace_waker();
-    let mut has_frames = true;
+    let (mut has_frames, mut can_read) = (true, true);
     loop {
         let due = session.look(|state| {
             let usable = state.core.is_attached(connection) && !state.core.is_closed();
@@ -44,11 +46,16 @@ pub async fn run(
         // All branches are cancel safe: a frame is taken from the core only once
         // there is a place for it.
         tokio::select! {
-            frame = frames.next() => {
+            frame = frames.next(), if can_read => {
                 let now = Instant::now();
                 match frame {
                     Some(Ok(frame)) => {
                         session.with(|state| state.core.handle_frame(connection, frame, now));
+                    }
+                    // It would be sent again over every further connection.
+                    Some(Err(status)) if status.reason == Reason::InvalidFrame => {
+                        session.end(status);
+                        (has_frames, can_read) = (true, false);
                     }
                     Some(Err(_)) | None => session.with(|state| state.core.detach(connection, now)),
                 }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::action::{Handlers, Registry};
 use crate::session::core::{Connection, Core, NewCall};
+use crate::session::run_nodes::RunNodes;
 use crate::wire::{Reason, Status, pb};
 
 /// What is done with the actions that the other side publishes.
@@ -47,6 +48,8 @@ pub struct SessionParts {
     pub publications: Weak<dyn Publications>,
     /// Runs its tasks.
     pub tasks: TaskTracker,
+    /// Where the calls that the other side makes can be reached; `None`: nowhere.
+    pub runs: Option<RunNodes>,
 }
 
 /// A session. Cheap to clone; it lives until it ends, whoever holds it.

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::handle::Session;
 use crate::action::{Call, Event, Inputs, Port, Run, Scope, scope::DEFAULT_CONCURRENT_CALLS};
+use crate::session::run_nodes::{Reachable, RunNodes};
 use crate::wire::{Headers, Reason, Status, pb};
 
 /// Runs a call to its end, which is told whatever happens.
@@ -28,6 +29,8 @@ struct Hosted {
     /// Port and node.
     inputs: Vec<(String, String)>,
     outputs: Vec<(String, String)>,
+    /// After the run: what it holds counts from its end.
+    reachable: Option<Reachable>,
 }
 
 fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
@@ -52,14 +55,19 @@ fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
     let scope =
         Scope::limited(parts.registry.clone(), DEFAULT_CONCURRENT_CALLS, parts.handlers.clone());
     let given = Inputs::open(schema, [])?;
-    let headers: Headers = headers.into_iter().collect();
+    let mut headers: Headers = headers.into_iter().collect();
+    let run_id = RunNodes::id_in(&mut headers)?;
     let run = scope.start(Call { id, entry, inputs: given, headers, deadline })?;
-    Ok(Hosted { run, inputs, outputs })
+    let reachable = match (run_id, &parts.runs) {
+        (Some(id), Some(runs)) => Some(runs.open(id, &run)?),
+        _ => None,
+    };
+    Ok(Hosted { run, inputs, outputs, reachable })
 }
 
 impl Hosted {
     async fn follow(self, session: &Session, call: u64) -> Status {
-        let Self { mut run, inputs, outputs } = self;
+        let Self { mut run, inputs, outputs, reachable: _reachable } = self;
         let mut receiving: FuturesUnordered<_> = inputs
             .iter()
             .filter_map(|(port, node)| Some(session.receive_node(call, node, run.input(port)?)))

@@ -1,7 +1,8 @@
 //! An action that a peer hosts, as a handler here.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
+use bytes::Bytes;
 use futures::{
     FutureExt as _, StreamExt as _,
     future::{BoxFuture, try_join_all},
@@ -24,6 +25,8 @@ pub struct RemoteAction(Arc<Mutex<Hosts>>);
 struct Hosts {
     sessions: Vec<Session>,
     next: usize,
+    /// The id under which a service lets the call be reached.
+    run_id: Option<Bytes>,
 }
 
 impl RemoteAction {
@@ -32,6 +35,13 @@ impl RemoteAction {
         let action = Self::default();
         action.add(session);
         action
+    }
+
+    /// The same, its call reachable under an id: see [`headers::RUN`].
+    #[must_use]
+    pub fn reachable_as(self, run_id: Option<Bytes>) -> Self {
+        self.0.lock().run_id = run_id;
+        self
     }
 
     /// Adds a host.
@@ -70,15 +80,16 @@ impl RemoteAction {
 
 impl Handler for RemoteAction {
     fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>> {
-        run(self.in_turn(), context).boxed()
+        let run_id = self.0.lock().run_id.clone();
+        run(self.in_turn(), context, run_id).boxed()
     }
 }
 
-async fn run(hosts: Vec<Session>, context: Context) -> Result<(), Status> {
+async fn run(hosts: Vec<Session>, context: Context, run_id: Option<Bytes>) -> Result<(), Status> {
     let name = context.action().clone();
     let mut refusal = Status::of(Reason::PeerLost, format!("no peer hosts {name:?} any more"));
     for session in hosts {
-        match begin(&session, &context) {
+        match begin(&session, &context, run_id.clone()) {
             Ok(call) => return call.follow(&context).await,
             // Another one may have room.
             Err(status) => refusal = status,
@@ -99,12 +110,16 @@ impl Drop for RemoteCall {
     }
 }
 
-fn begin(session: &Session, context: &Context) -> Result<RemoteCall, Status> {
+fn begin(
+    session: &Session,
+    context: &Context,
+    run_id: Option<Bytes>,
+) -> Result<RemoteCall, Status> {
     let outputs = context.schema().outputs().iter().map(|port| port.name().to_owned());
     let call = NewCall {
         id: context.id().to_owned(),
         action: context.action().to_string(),
-        headers: sent_headers(context.headers()),
+        headers: sent_headers(context.headers(), run_id),
         timeout: context.time_left(),
     };
     let call = session.start_call(call, Some(outputs.collect()))?;
@@ -112,9 +127,10 @@ fn begin(session: &Session, context: &Context) -> Result<RemoteCall, Status> {
 }
 
 /// The deadline goes as the time left, which needs no common clock.
-fn sent_headers(headers: &Headers) -> std::collections::BTreeMap<String, bytes::Bytes> {
+fn sent_headers(headers: &Headers, run_id: Option<Bytes>) -> BTreeMap<String, Bytes> {
     let others = headers.iter().filter(|(name, _)| *name != headers::DEADLINE);
-    others.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    let others = others.map(|(name, value)| (name.to_owned(), value.clone()));
+    others.chain(run_id.map(|id| (headers::RUN.to_owned(), id))).collect()
 }
 
 impl RemoteCall {

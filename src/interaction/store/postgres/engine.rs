@@ -1,11 +1,10 @@
 //! The store over its connections.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
-use tokio_postgres::Config;
 use uuid::Uuid;
 
 use super::{
@@ -17,8 +16,11 @@ use super::{
         rounds::{HeldRound, Opened, Rounds},
         ticks::Ticks,
     },
+    address::Address,
+    bell::Bell,
+    failure::is_of_connection,
     journal,
-    pool::Pool,
+    pool::{From, Pool},
     schema::{OpenError, migrate},
     statements,
 };
@@ -26,7 +28,8 @@ use super::{
 /// A store in a PostgreSQL database. Any number of processes can share it.
 pub struct PostgresStore {
     pool: Pool,
-    ticks: Ticks,
+    ticks: Arc<Ticks>,
+    bell: Bell,
 }
 
 impl PostgresStore {
@@ -36,21 +39,26 @@ impl PostgresStore {
     /// # Errors
     /// Where it cannot be reached, or a newer program made the tables.
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
-        let mut config: Config = url.parse().map_err(OpenError::BadUrl)?;
-        if config.get_application_name().is_none() {
-            config.application_name(env!("CARGO_PKG_NAME"));
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        let pool = Pool::new(config);
+        let address = Arc::new(Address::read(url)?);
+        let pool = Pool::new(address.clone());
         migrate(&pool).await?;
-        Ok(Self { pool, ticks: Ticks::default() })
+        let ticks = Arc::<Ticks>::default();
+        let bell = Bell::start(address, ticks.clone());
+        Ok(Self { pool, ticks, bell })
+    }
+
+    /// Tells all who share the store that a conversation changed.
+    fn tell(&self, conversation: &str) {
+        self.ticks.tick(conversation);
+        self.bell.ring(conversation);
     }
 }
 
-/// Unless the URL says how long.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often what others changed is looked for, where they cannot be heard.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The same where they are heard: a process that died may have told nobody.
+const POLL_WHILE_HEARD: Duration = Duration::from_secs(10);
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,15 +67,29 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-/// One transaction on a free connection.
+/// One transaction on a free connection; where the connection fails, once more on
+/// a new one. That may find done what was done just before its connection failed:
+/// each body does the same again, or says so.
 macro_rules! transaction {
     ($store:expr, |$tx:ident| $body:expr) => {{
-        let mut connection = $store.pool.borrow().await?;
-        let mut transaction = connection.begin().await?;
-        let $tx = &mut transaction;
-        let result = $body?;
-        transaction.commit().await?;
-        Ok::<_, StoreError>(result)
+        let mut from = From::Any;
+        loop {
+            let mut connection = $store.pool.borrow(from).await?;
+            let ended = match connection.begin().await {
+                Err(error) => Err(error),
+                Ok(mut transaction) => {
+                    let $tx = &mut transaction;
+                    match $body {
+                        Err(error) => Err(error),
+                        Ok(result) => transaction.commit().await.map(|()| result),
+                    }
+                }
+            };
+            match ended {
+                Err(error) if from == From::Any && is_of_connection(&error) => from = From::New,
+                ended => break ended,
+            }
+        }
     }};
 }
 
@@ -80,7 +102,7 @@ impl Conversations for PostgresStore {
     ) -> Result<Appended, StoreError> {
         let name = conversation.as_str();
         let appended = transaction!(self, |tx| statements::append(tx, name, &record).await)?;
-        self.ticks.tick(name);
+        self.tell(name);
         Ok(appended)
     }
 
@@ -134,12 +156,16 @@ impl Conversations for PostgresStore {
 
     async fn delete(&self, conversation: &ConversationName) -> Result<u64, StoreError> {
         let deleted = transaction!(self, |tx| statements::delete(tx, conversation.as_str()).await)?;
-        self.ticks.tick(conversation.as_str());
+        self.tell(conversation.as_str());
         Ok(deleted)
     }
 
     fn changes(&self, conversation: &ConversationName) -> watch::Receiver<()> {
         self.ticks.listen(conversation.as_str())
+    }
+
+    fn poll_interval(&self) -> Duration {
+        if self.bell.is_heard() { POLL_WHILE_HEARD } else { POLL }
     }
 }
 
@@ -157,7 +183,7 @@ impl Rounds for PostgresStore {
         // Only where it may have appended: whoever waits for the round asks again
         // at each tick.
         if matches!(opened, Opened::Held(_)) {
-            self.ticks.tick(name);
+            self.tell(name);
         }
         Ok(opened)
     }
@@ -186,7 +212,7 @@ impl Rounds for PostgresStore {
         summary: Bytes,
     ) -> Result<(), StoreError> {
         transaction!(self, |tx| journal::finish(tx, round, &results, &summary).await)?;
-        self.ticks.tick(round.key.conversation.as_str());
+        self.tell(round.key.conversation.as_str());
         Ok(())
     }
 }

@@ -135,12 +135,18 @@ pub(super) async fn finish(
     // Looked at without a lock, to say what is wrong; then the conversation is
     // locked first, as by all that lock both, and the round is looked at again.
     let HeldRound { key, owner } = round;
-    let sql = "SELECT 1 FROM a11_round \
+    let sql = "SELECT summary FROM a11_round \
                JOIN a11_conversation ON a11_conversation.key = a11_round.conversation \
-               WHERE name = $1 AND turn = $2 AND owner = $3 AND summary IS NULL";
+               WHERE name = $1 AND turn = $2 AND owner = $3";
     let (name, turn) = (key.conversation.as_str(), key.turn.as_str());
-    let held = tx.one(sql, &[&name, &turn, &owner.to_string()]).await?;
-    held.ok_or_else(|| lost(key))?;
+    let found = tx.one(sql, &[&name, &turn, &owner.to_string()]).await?;
+    let found: Option<Vec<u8>> = column(&found.ok_or_else(|| lost(key))?, 0)?;
+    match found {
+        None => {}
+        // Done already, on a connection that broke before it could say so.
+        Some(there) if there == summary => return Ok(()),
+        Some(_) => return Err(lost(key)),
+    }
     append(tx, name, results).await?;
     let sql = "UPDATE a11_round SET summary = $4 FROM a11_conversation \
                WHERE a11_conversation.key = a11_round.conversation \

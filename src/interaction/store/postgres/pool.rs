@@ -4,17 +4,15 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::{Client, Config, Row, Statement, Transaction, types::ToSql};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{Client, Row, Statement, Transaction, types::ToSql};
 
-use super::super::error::StoreError;
+use super::{super::error::StoreError, address::Address, failure::failed};
 
 /// How many connections a store has at the most.
 const MOST_CONNECTIONS: usize = 8;
 
 pub(super) struct Pool {
-    config: Config,
-    tls: MakeRustlsConnect,
+    address: Arc<Address>,
     free: Arc<Mutex<Vec<Session>>>,
     slots: Arc<Semaphore>,
 }
@@ -38,22 +36,29 @@ pub(super) struct Tx<'a> {
     statements: &'a mut HashMap<&'static str, Statement>,
 }
 
+/// Which connection is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// A free one, or a new one.
+    Any,
+    /// One that was just made.
+    New,
+}
+
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl Pool {
-    pub(super) fn new(config: Config) -> Self {
-        // The machine's own certificates, so that a private authority can be
-        // trusted; those of the web where there are none.
-        let tls = match MakeRustlsConnect::with_native_certs() {
-            Ok((tls, _)) => tls,
-            Err(_) => MakeRustlsConnect::with_webpki_roots(),
-        };
+    pub(super) fn new(address: Arc<Address>) -> Self {
         let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        Self { config, tls, free: Arc::default(), slots }
+        Self { address, free: Arc::default(), slots }
     }
 
-    pub(super) async fn borrow(&self) -> Result<Borrowed, StoreError> {
+    pub(super) async fn borrow(&self, from: From) -> Result<Borrowed, StoreError> {
         let slot = self.slots.clone().acquire_owned().await.map_err(StoreError::unavailable)?;
+        if from == From::New {
+            // What ended one has most likely ended those that wait too.
+            self.free.lock().clear();
+        }
         let free = loop {
             match self.free.lock().pop() {
                 Some(session) if session.client.is_closed() => {}
@@ -62,13 +67,14 @@ impl Pool {
         };
         let session = match free {
             Some(session) => session,
-            None => self.connect().await.map_err(StoreError::unavailable)?,
+            None => self.connect().await?,
         };
         Ok(Borrowed { session: Some(session), free: self.free.clone(), _slot: slot })
     }
 
-    async fn connect(&self) -> Result<Session, tokio_postgres::Error> {
-        let (client, connection) = self.config.connect(self.tls.clone()).await?;
+    async fn connect(&self) -> Result<Session, StoreError> {
+        let Address { config, tls } = self.address.as_ref();
+        let (client, connection) = config.connect(tls.clone()).await.map_err(failed)?;
         // Ends when the client is dropped.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -91,7 +97,7 @@ impl Borrowed {
     pub(super) async fn begin(&mut self) -> Result<Tx<'_>, StoreError> {
         let gone = || StoreError::unavailable("the connection is gone");
         let Session { client, statements } = self.session.as_mut().ok_or_else(gone)?;
-        let transaction = client.transaction().await.map_err(StoreError::unavailable)?;
+        let transaction = client.transaction().await.map_err(failed)?;
         Ok(Tx { transaction, statements })
     }
 }
@@ -101,7 +107,7 @@ impl Tx<'_> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.transaction.prepare(sql).await.map_err(StoreError::unavailable)?;
+        let statement = self.transaction.prepare(sql).await.map_err(failed)?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
     }
@@ -112,7 +118,7 @@ impl Tx<'_> {
         values: Values<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepared(sql).await?;
-        self.transaction.query(&statement, values).await.map_err(StoreError::unavailable)
+        self.transaction.query(&statement, values).await.map_err(failed)
     }
 
     pub(super) async fn one(
@@ -121,7 +127,7 @@ impl Tx<'_> {
         values: Values<'_>,
     ) -> Result<Option<Row>, StoreError> {
         let statement = self.prepared(sql).await?;
-        self.transaction.query_opt(&statement, values).await.map_err(StoreError::unavailable)
+        self.transaction.query_opt(&statement, values).await.map_err(failed)
     }
 
     pub(super) async fn execute(
@@ -130,7 +136,7 @@ impl Tx<'_> {
         values: Values<'_>,
     ) -> Result<u64, StoreError> {
         let statement = self.prepared(sql).await?;
-        self.transaction.execute(&statement, values).await.map_err(StoreError::unavailable)
+        self.transaction.execute(&statement, values).await.map_err(failed)
     }
 
     /// Two changes that wait for the server once.
@@ -144,17 +150,17 @@ impl Tx<'_> {
             self.transaction.execute(&one, first.1),
             self.transaction.execute(&two, second.1),
         );
-        both.await.map_err(StoreError::unavailable)?;
+        both.await.map_err(failed)?;
         Ok(())
     }
 
     /// Several statements without values.
     pub(super) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.transaction.batch_execute(sql).await.map_err(StoreError::unavailable)
+        self.transaction.batch_execute(sql).await.map_err(failed)
     }
 
     pub(super) async fn commit(self) -> Result<(), StoreError> {
-        self.transaction.commit().await.map_err(StoreError::unavailable)
+        self.transaction.commit().await.map_err(failed)
     }
 }
 
@@ -163,5 +169,5 @@ pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row: &'a Row,
     index: usize,
 ) -> Result<T, StoreError> {
-    row.try_get(index).map_err(StoreError::unavailable)
+    row.try_get(index).map_err(failed)
 }

@@ -1,10 +1,13 @@
 //! The tables: how they are made, and how older ones become new ones.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 use super::{
     super::error::StoreError,
-    pool::{Pool, column},
+    failure::with_causes,
+    pool::{From, Pool, column},
 };
 
 /// What makes each version out of the one before; the first makes it out of
@@ -19,7 +22,15 @@ const LOCK: i64 = i32::from_be_bytes(*b"a11s") as i64;
 pub enum OpenError {
     /// The URL cannot be read.
     #[error("the URL of the store cannot be read: {0}")]
-    BadUrl(tokio_postgres::Error),
+    BadUrl(String),
+    /// What `sslrootcert` names cannot be trusted.
+    #[error("sslrootcert {path:?}: {fault}")]
+    RootCertificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// A newer program made the tables.
     #[error("the store has version {found}, and this program knows {known}: use a newer one")]
     Newer {
@@ -33,9 +44,15 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
+impl OpenError {
+    pub(super) fn bad_url(error: tokio_postgres::Error) -> Self {
+        Self::BadUrl(with_causes(&error))
+    }
+}
+
 /// Makes the tables, or brings them up to date.
 pub(super) async fn migrate(pool: &Pool) -> Result<(), OpenError> {
-    let mut connection = pool.borrow().await?;
+    let mut connection = pool.borrow(From::Any).await?;
     let mut tx = connection.begin().await?;
     tx.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     tx.batch("CREATE TABLE IF NOT EXISTS a11_store (version BIGINT NOT NULL)").await?;

@@ -142,6 +142,10 @@ impl Conversations for SqliteStore {
     fn changes(&self, conversation: &ConversationName) -> watch::Receiver<()> {
         self.ticks.listen(conversation.as_str())
     }
+
+    fn poll_interval(&self) -> Duration {
+        Duration::from_secs(1)
+    }
 }
 
 #[async_trait]

@@ -1,10 +1,15 @@
-//! The config file: command actions, and what of the built-in actions is on.
+//! The config file: command actions, MCP servers, and what of the built-in
+//! actions is on.
 //!
 //! ```toml
 //! [actions.disk_usage]
 //! description = "How full a directory's file system is."
 //! command = ["df", "-h", "--", "{path}"]
 //! inputs.path = { description = "The directory.", required = true }
+//!
+//! [mcp_servers.files]
+//! command = "npx"
+//! args = ["-y", "@modelcontextprotocol/server-filesystem", "."]
 //!
 //! [builtin]
 //! http_fetch = { allow_private = ["localhost:8080"], timeout = "10s" }
@@ -25,12 +30,17 @@ use toml::{
 };
 
 use super::{
-    command::{Command, CommandError},
-    declaration::{ByteLimit, Declaration, TimeLimit},
-    http_fetch::FetchOptions,
-    permit::Permits,
+    builtin::{Builtin, HttpFetch},
+    mcp::{Mcp, ServerDeclaration},
+    place::{KeyError, Place, Source},
 };
 use crate::action::RegisterError;
+use crate::builtin::{
+    FetchOptions,
+    command::{Command, CommandError},
+    declaration::{ByteLimit, Declaration, TimeLimit},
+};
+use crate::mcp::{McpSource, PermittedPeer, server_list::ServerFault};
 
 /// What a config file says. The default is what holds without one: no commands,
 /// `http_fetch` on, `shell_execute` off.
@@ -38,7 +48,11 @@ use crate::action::RegisterError;
 pub struct Config {
     /// The command actions that are valid.
     pub commands: Vec<Arc<Command>>,
-    /// Those that are not.
+    /// The MCP servers whose tools are to be taken in, by name.
+    pub mcp_servers: Vec<McpSource>,
+    /// The MCP servers that requests may have dialled.
+    pub mcp_peers: Vec<PermittedPeer>,
+    /// What is not valid of the actions and the servers.
     pub refused: Vec<Refused>,
     /// How `http_fetch` works; `None` where it is off.
     pub http_fetch: Option<FetchOptions>,
@@ -56,18 +70,38 @@ pub enum ShellExecute {
     Off,
 }
 
-/// An action that was left out, and why. The others are there.
+/// What was left out, and why. The others are there.
 #[derive(Debug, Error)]
-#[error("action {action:?}: {fault}")]
+#[error("{part} {name:?}: {fault}")]
 pub struct Refused {
+    /// What it is.
+    pub part: Part,
     /// Its name.
-    pub action: String,
+    pub name: String,
     /// What is wrong with it.
     #[source]
     pub fault: Fault,
 }
 
-/// What is wrong with one action.
+/// A part of the file that can be left out by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// `[actions.NAME]`.
+    Action,
+    /// `[mcp_servers.NAME]`.
+    McpServer,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Action => "action",
+            Self::McpServer => "MCP server",
+        })
+    }
+}
+
+/// What is wrong with one part.
 #[derive(Debug, Error)]
 pub enum Fault {
     /// A key that is unknown, or has a value that it cannot have.
@@ -81,36 +115,17 @@ pub enum Fault {
         /// What is wrong.
         error: CommandError,
     },
+    /// The server cannot be reached as it says.
+    #[error("{at}: {error}")]
+    Server {
+        /// Where it begins.
+        at: Place,
+        /// What is wrong.
+        error: ServerFault,
+    },
     /// It cannot be registered beside the others.
     #[error("{0}")]
     Register(#[from] RegisterError),
-}
-
-/// A line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
-    pub file: PathBuf,
-    /// The line, from 1.
-    pub line: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
-    }
-}
-
-/// A key of the file that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{at}: {key}{message}")]
-pub struct KeyError {
-    /// Where.
-    pub at: Place,
-    /// The key, with `: ` after it; empty where the line has none.
-    pub key: String,
-    /// What is wrong.
-    pub message: String,
 }
 
 /// Why a config file was refused as a whole.
@@ -133,6 +148,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             commands: vec![],
+            mcp_servers: vec![],
+            mcp_peers: vec![],
             refused: vec![],
             http_fetch: Some(FetchOptions::default()),
             shell_execute: ShellExecute::Off,
@@ -141,7 +158,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a config file. An action that is broken is among
+    /// Reads a config file. An action or a server that is broken is among
     /// [`refused`](Self::refused) and hides no other.
     ///
     /// # Errors
@@ -168,8 +185,14 @@ impl Config {
             match name.get_ref().as_ref() {
                 "actions" => config.take_actions(&source, section, directory)?,
                 "builtin" => config.take_builtin(&source, section)?,
+                "mcp" => {
+                    let mcp = Mcp::deserialize(toml::de::ValueDeserializer::from(section))
+                        .map_err(|error| source.error(&error))?;
+                    config.mcp_peers = mcp.peers;
+                }
+                "mcp_servers" => config.take_servers(&source, section, directory)?,
                 other => {
-                    let known = "the sections are `actions` and `builtin`";
+                    let known = "the sections are `actions`, `mcp_servers`, `mcp` and `builtin`";
                     let message = format!("there is no section `{other}`; {known}");
                     return Err(source.fault(name.span().start, message));
                 }
@@ -199,7 +222,36 @@ impl Config {
             };
             match command {
                 Ok(command) => self.commands.push(Arc::new(command)),
-                Err(fault) => self.refused.push(Refused { action: name, fault }),
+                Err(fault) => self.refused.push(Refused { part: Part::Action, name, fault }),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_servers(
+        &mut self,
+        source: &Source<'_>,
+        section: Spanned<DeValue<'_>>,
+        directory: &Path,
+    ) -> Result<(), KeyError> {
+        let start = section.span().start;
+        let DeValue::Table(servers) = section.into_inner() else {
+            return Err(source.fault(start, "`mcp_servers` is a table of servers".to_owned()));
+        };
+        for (name, server) in servers {
+            let at = source.place(name.span().start);
+            let name = name.into_inner().into_owned();
+            let declaration =
+                ServerDeclaration::deserialize(toml::de::ValueDeserializer::from(server));
+            let server = match declaration {
+                Ok(declaration) => declaration
+                    .source(&name, directory)
+                    .map_err(|error| Fault::Server { at, error }),
+                Err(error) => Err(Fault::Key(source.error(&error))),
+            };
+            match server {
+                Ok(server) => self.mcp_servers.extend(server),
+                Err(fault) => self.refused.push(Refused { part: Part::McpServer, name, fault }),
             }
         }
         Ok(())
@@ -229,86 +281,5 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-/// `[builtin]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Builtin {
-    http_fetch: Option<HttpFetch>,
-    #[serde(default)]
-    shell_execute: bool,
-}
-
-#[derive(Debug)]
-enum HttpFetch {
-    Switch(bool),
-    Options(HttpFetchOptions),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HttpFetchOptions {
-    /// What may be reached though it is not public: CIDRs, addresses, hosts, each
-    /// of the latter two also with a port.
-    #[serde(default)]
-    allow_private: Permits,
-    max_bytes: Option<ByteLimit>,
-    timeout: Option<TimeLimit>,
-}
-
-// By hand, since an untagged enum would hide which key is wrong.
-impl<'de> Deserialize<'de> for HttpFetch {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = HttpFetch;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false, or a table of options")
-            }
-
-            fn visit_bool<E>(self, on: bool) -> Result<HttpFetch, E> {
-                Ok(HttpFetch::Switch(on))
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                map: A,
-            ) -> Result<HttpFetch, A::Error> {
-                let map = serde::de::value::MapAccessDeserializer::new(map);
-                HttpFetchOptions::deserialize(map).map(HttpFetch::Options)
-            }
-        }
-        from.deserialize_any(Visitor)
-    }
-}
-
-/// The text that spans point into.
-struct Source<'a> {
-    text: &'a str,
-    file: &'a Path,
-}
-
-impl Source<'_> {
-    fn place(&self, offset: usize) -> Place {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        Place { file: self.file.to_owned(), line }
-    }
-
-    fn error(&self, error: &toml::de::Error) -> KeyError {
-        let start = error.span().map_or(0, |span| span.start);
-        self.fault(start, error.message().trim().to_owned())
-    }
-
-    /// The key stands before the `=` of its line; what is after it may be secret.
-    fn fault(&self, offset: usize, message: String) -> KeyError {
-        let at = self.place(offset);
-        let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
-        let key = line.split_once('=').map(|(key, _)| key.trim());
-        let key = key.filter(|key| key.len() <= 64 && !message.contains(&format!("`{key}`")));
-        KeyError { at, key: key.map_or(String::new(), |key| format!("{key}: ")), message }
     }
 }

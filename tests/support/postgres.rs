@@ -16,12 +16,12 @@ const NOBODY: u32 = 65_534;
 
 pub struct Server {
     url: String,
-    _running: Option<Running>,
+    running: Option<Running>,
 }
 
 struct Running {
     server: Child,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Drop for Running {
@@ -39,7 +39,7 @@ impl Drop for Running {
 impl Server {
     pub fn start() -> Option<Self> {
         if let Ok(url) = env::var("A11_POSTGRES_URL") {
-            return Some(Self { url, _running: None });
+            return Some(Self { url, running: None });
         }
         let programs = programs()?;
         let folder = tempfile::Builder::new().prefix("a11pg").tempdir().expect("a folder");
@@ -75,20 +75,39 @@ impl Server {
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let socket = folder.path().display().to_string().replace('/', "%2F");
         let url = format!("postgres://postgres@{socket}/postgres");
-        Some(Self { url, _running: Some(Running { server, _folder: folder }) })
+        Some(Self { url, running: Some(Running { server, folder }) })
+    }
+
+    /// The socket of a server that was started here.
+    #[allow(dead_code, reason = "not every test that starts a server reaches it so")]
+    pub fn socket(&self) -> Option<PathBuf> {
+        self.running.as_ref().map(|running| running.folder.path().join(".s.PGSQL.5432"))
+    }
+
+    /// Has the server do something, apart from the store.
+    pub async fn execute(&self, sql: &str) {
+        let (client, connection) =
+            tokio_postgres::connect(&self.url, NoTls).await.expect("the server is reached");
+        let connection = tokio::spawn(connection);
+        client.batch_execute(sql).await.expect("done");
+        drop(client);
+        connection.await.expect("joined").ok();
+    }
+
+    /// Ends all connections of stores.
+    #[allow(dead_code, reason = "not every test that starts a server breaks them")]
+    pub async fn break_connections(&self) {
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE application_name = 'a11-grpc' AND pid <> pg_backend_pid()";
+        self.execute(sql).await;
     }
 
     /// The URL of a schema of its own, empty.
     pub async fn fresh_url(&self, name: &str) -> String {
         // A schema's name has at most 63 bytes.
         let schema = format!("t_{:016x}", fnv(name));
-        let (client, connection) =
-            tokio_postgres::connect(&self.url, NoTls).await.expect("the server is reached");
-        let connection = tokio::spawn(connection);
         let sql = format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}");
-        client.batch_execute(&sql).await.expect("a schema");
-        drop(client);
-        connection.await.expect("joined").ok();
+        self.execute(&sql).await;
         let mark = if self.url.contains('?') { '&' } else { '?' };
         format!("{}{mark}options=-c%20search_path%3D{schema}", self.url)
     }

@@ -1,0 +1,1 @@
+"""The client: connecting, calling, executing, conversations and nodes."""

@@ -1,0 +1,74 @@
+"""A provider's reply, or an interaction, as the service takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from a11_grpc._proto.action_service_pb2 import ExecuteActionsFromInteractionRequest
+from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ActionConfig, Interaction, Peer
+from a11_grpc.interaction.peer import peer_from_text
+from a11_grpc.wire.chunk import JSON, Chunk, chunk_to_proto
+from a11_grpc.wire.json import JsonError, dump_json
+from a11_grpc.wire.status import Reason, StatusError
+
+Config = ActionConfig | Peer | str
+"""Where an action runs: a config, a peer, or its address such as `a11://$sender`."""
+
+
+def put_reply(
+    request: ExecuteActionsFromInteractionRequest,
+    reply: object,
+    configs: Mapping[str, Config] | None,
+) -> None:
+    """Puts an interaction or a provider's reply into a request.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for what is neither.
+    """
+    if isinstance(reply, Interaction):
+        request.interaction.CopyFrom(reply)
+    elif not configs:
+        request.interaction_json = reply_json(reply)
+    else:
+        chunk = Chunk(JSON, reply_json(reply).encode())
+        request.interaction.role = ROLE_MODEL
+        request.interaction.content.append(chunk_to_proto(chunk))
+    for name, config in (configs or {}).items():
+        if isinstance(config, str):
+            config = peer_from_text(config)
+        if isinstance(config, Peer):
+            config = ActionConfig(peer=config)
+        request.interaction.action_configs[name].CopyFrom(config)
+
+
+def reply_json(reply: object) -> str:
+    """A reply as JSON text: an SDK's object, dicts and lists, or the text itself.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for what has no JSON form.
+    """
+    if isinstance(reply, str):
+        return reply
+    if isinstance(reply, (bytes, bytearray)):
+        try:
+            return bytes(reply).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise StatusError.of(Reason.INVALID_REQUEST, "the reply is not UTF-8") from error
+    try:
+        return dump_json(_plain(reply)).decode()
+    except JsonError as error:
+        message = f"the reply has no JSON form: {error}"
+        raise StatusError.of(Reason.INVALID_REQUEST, message) from error
+
+
+def _plain(value: object) -> Any:
+    """SDK objects as what their provider sends: by alias, and nothing that was not there."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,1 @@
+"""Hosting: functions as actions that others call."""

@@ -1,0 +1,174 @@
+"""A function's signature as an action's schema, and the function as its handler."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from a11_grpc.hosting.context import Context
+from a11_grpc.hosting.docstring import Docstring, read_docstring
+from a11_grpc.hosting.invoke import Invocation, Returned, invoke
+from a11_grpc.hosting.outputs import Outputs
+from a11_grpc.hosting.types import ValueType, description_of, streamed, unwrap, without_none
+from a11_grpc.schema import WHOLE, ActionSchema, Header, Port
+from a11_grpc.wire.chunk import Kind
+from a11_grpc.wire.json import JsonError, dump_json
+
+OUTPUT = "output"
+"""The name of the output of a function that returns one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter and the port that feeds it; `port` is None for the context."""
+
+    name: str
+    port: Port | None = None
+    type: ValueType | None = None
+    is_async: bool = True
+    default: object = None
+
+
+def describe(
+    function: Callable[..., Any],
+    scope: Mapping[str, Any],
+    *,
+    name: str | None,
+    description: str | None,
+    idempotent: bool,
+    headers: Sequence[Header],
+) -> tuple[ActionSchema, Callable[[Context], Awaitable[None]]]:
+    """What a function is as an action; `scope` has names that its annotations may use.
+
+    Raises:
+        ValueError: Names the action and what of it cannot become a schema.
+    """
+    known = name or str(getattr(function, "__name__", ""))
+    try:
+        hints = _hints(function, scope)
+        doc = read_docstring(function)
+        parameters = [
+            _parameter(parameter, hints.get(parameter.name, Any), doc)
+            for parameter in inspect.signature(function).parameters.values()
+        ]
+        returned = _returned(hints.get("return", Any), doc)
+        invocation = Invocation(function, parameters, returned)
+    except ValueError as error:
+        raise ValueError(f"action {known!r}: {error}") from error
+    ports = [port for port, _ in returned.ports]
+    schema = ActionSchema(
+        known,
+        doc.description if description is None else description,
+        tuple(parameter.port for parameter in parameters if parameter.port is not None),
+        tuple(ports),
+        tuple(headers),
+        {OUTPUT: WHOLE} if returned.is_single and ports[0].kind in _WHOLE_KINDS else {},
+        idempotent,
+    )
+
+    async def handler(context: Context) -> None:
+        await invoke(invocation, context)
+
+    return schema, handler
+
+
+# A picture is no document, so it has a name in one.
+_WHOLE_KINDS = (Kind.TEXT, Kind.JSON)
+
+
+def _hints(function: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
+    target = inspect.unwrap(function)
+    if not inspect.isroutine(target) and callable(target):
+        target = type(target).__call__
+    try:
+        return typing.get_type_hints(target, localns=dict(scope), include_extras=True)
+    except NameError as error:
+        raise ValueError(f"an annotation cannot be read: {error}") from error
+
+
+def _parameter(parameter: inspect.Parameter, hint: Any, doc: Docstring) -> Parameter:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise ValueError(f"{parameter}: an action's parameters have names")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ValueError(f"parameter {parameter.name!r} must not be positional-only")
+    bare, notes = unwrap(hint)
+    if bare is Context:
+        return Parameter(parameter.name)
+    default, required = parameter.default, parameter.default is parameter.empty
+    if isinstance(default, FieldInfo):
+        notes = [default, *notes]
+        hint = Annotated[hint, default]
+        required = default.is_required()
+        default = default.get_default(call_default_factory=True)
+    field = next((note for note in notes if isinstance(note, FieldInfo)), None)
+    if required and field is not None and field.get_default() is not PydanticUndefined:
+        required, default = False, field.get_default(call_default_factory=True)
+    port_name = (field.alias if field is not None else None) or parameter.name
+    described = description_of(notes) or doc.parameters.get(parameter.name, "")
+    stream = streamed(bare)
+    if stream is None and default is None:
+        hint = without_none(hint)
+        bare, _ = unwrap(hint)
+        stream = streamed(bare)
+    item, is_async = stream or (hint, True)
+    type = _type(f"parameter {parameter.name!r}", item, "validation")
+    schema = type.json_schema
+    if not required and default is not None and stream is None:
+        schema = _with_default(schema, type, default)
+    port = Port(port_name, type.media_type, described, required, stream is not None, schema)
+    return Parameter(parameter.name, port, type, is_async, None if required else default)
+
+
+def _with_default(
+    schema: Mapping[str, Any] | None, type: ValueType, default: object
+) -> Mapping[str, Any] | None:
+    """The schema with the default in it, where it has a JSON form."""
+    if schema is None or "default" in schema:
+        return schema
+    try:
+        written = type.write(default)
+        dump_json(written)
+    except (ValueError, JsonError):
+        return schema
+    return {**schema, "default": written}
+
+
+def _returned(hint: Any, doc: Docstring) -> Returned:
+    bare, notes = unwrap(hint)
+    if bare is None or bare is type(None):
+        return Returned([], is_single=False)
+    if inspect.isclass(bare) and issubclass(bare, Outputs):
+        if not dataclasses.is_dataclass(bare):
+            raise ValueError(f"{bare.__name__} must be a dataclass")
+        fields = typing.get_type_hints(bare, include_extras=True)
+        names = [field.name for field in dataclasses.fields(bare)]
+        return Returned([_output(name, fields[name], "") for name in names], is_single=False)
+    described = description_of(notes) or doc.returns
+    return Returned([_output(OUTPUT, hint, described)], is_single=True)
+
+
+def _output(name: str, hint: Any, described: str) -> tuple[Port, ValueType]:
+    bare, notes = unwrap(hint)
+    described = description_of(notes) or described
+    stream = streamed(bare)
+    if stream is not None:
+        item = stream[0]
+        described = described or description_of(unwrap(item)[1])
+        type = _type(f"output {name!r}", item, "serialization")
+        return Port(name, type.media_type, described, False, True, type.json_schema), type
+    type = _type(f"output {name!r}", hint, "serialization")
+    return Port(name, type.media_type, described, True, False, type.json_schema), type
+
+
+def _type(what: str, hint: Any, mode: Any) -> ValueType:
+    try:
+        return ValueType(hint, mode)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error

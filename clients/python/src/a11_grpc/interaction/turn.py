@@ -1,0 +1,81 @@
+"""Building turns: what a user says, and what follows a model's calls."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from a11_grpc._proto.interaction_pb2 import ROLE_USER, Interaction
+from a11_grpc.interaction.canonical import accept
+from a11_grpc.wire.chunk import TEXT, Chunk, chunk_to_proto
+from a11_grpc.wire.status import Reason, StatusError
+
+if TYPE_CHECKING:
+    from a11_grpc.client.execute import Result
+
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+
+
+def user_turn(
+    text: str = "",
+    *,
+    images: Iterable[bytes | Chunk] = (),
+    id: str | None = None,
+    previous: Interaction | str = "",
+) -> Interaction:
+    """A user's turn: a text, then pictures (PNG, JPEG, GIF, WebP, or a `Chunk` that says what).
+
+    `id` is a new UUID where none is given; `previous` is the turn before, or its id.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for a picture of an unknown kind, or a lone surrogate.
+    """
+    turn = Interaction(
+        id=str(uuid.uuid4()) if id is None else id,
+        role=ROLE_USER,
+        created_at_millis=time.time_ns() // 1_000_000,
+        previous_interaction_id=previous if isinstance(previous, str) else previous.id,
+    )
+    turn.status.SetInParent()
+    if text:
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            message = "content[0]: a lone surrogate has no place in a text"
+            raise StatusError.of(Reason.INVALID_REQUEST, message) from error
+        turn.content.append(chunk_to_proto(Chunk(TEXT, data)))
+    for image in images:
+        chunk = image if isinstance(image, Chunk) else Chunk(_media_type(image), image)
+        turn.content.append(chunk_to_proto(chunk))
+    return accept(turn)
+
+
+def append_result(conversation: list[Any], result: Result) -> None:
+    """Appends what follows a model's turn: to a list of interactions the next one, else messages.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT where the result has no messages for a provider.
+    """
+    if conversation and isinstance(conversation[-1], Interaction):
+        conversation.append(result.interaction)
+        return
+    if result.backend is None:
+        message = "the result was not shaped for a provider: name a backend when executing"
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
+    conversation.extend(result.messages)
+
+
+def _media_type(data: bytes) -> str:
+    for signature, media_type in _SIGNATURES:
+        if data.startswith(signature):
+            return media_type
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    message = "a picture is none of PNG, JPEG, GIF and WebP: give a Chunk with its media type"
+    raise StatusError.of(Reason.INVALID_REQUEST, message)

@@ -1,0 +1,1 @@
+"""What travels: statuses, chunks, names, and the values that they stand for."""

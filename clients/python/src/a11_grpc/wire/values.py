@@ -1,0 +1,125 @@
+"""Values of a port and the chunks that carry them.
+
+`application/json` and `*+json` ⇄ JSON values, `text/*` ⇄ `str`, all else ⇄ `Chunk`. A `Chunk` may
+be given anywhere, and `bytes` where the port is none of text and JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from a11_grpc._proto.chunk_pb2 import Chunk as ChunkMessage
+from a11_grpc._proto.chunk_pb2 import ChunkMetadata, NodeFragment
+from a11_grpc.wire.chunk import (
+    NULL_CHUNK,
+    OCTETS,
+    Chunk,
+    Kind,
+    chunk_from_proto,
+    chunk_to_proto,
+    kind_of,
+)
+from a11_grpc.wire.json import dump_json, load_json
+
+
+class UnfitError(ValueError):
+    """Why a value is none of its port's."""
+
+
+class Encoder:
+    """Makes the fragments of one node, in order: the media type is said once."""
+
+    __slots__ = ("_id", "_kind", "_media_type", "_said")
+
+    def __init__(self, id: str, media_type: str) -> None:
+        self._id = id
+        self._media_type = media_type
+        self._kind = kind_of(media_type)
+        self._said = ""
+
+    def fragment(self, value: object, *, final: bool) -> NodeFragment:
+        """A value as a fragment.
+
+        Raises:
+            UnfitError: Where it is none of the port's media type.
+        """
+        return NodeFragment(id=self._id, chunk=self._chunk(value), continued=not final)
+
+    def end(self) -> NodeFragment:
+        """The fragment that ends the node and carries no value."""
+        return NodeFragment(id=self._id, chunk=NULL_CHUNK, continued=False)
+
+    def _chunk(self, value: object) -> ChunkMessage:
+        if isinstance(value, Chunk):
+            self._said = value.media_type
+            return chunk_to_proto(value)
+        data = self._bytes(value)
+        if self._said == self._media_type:
+            return ChunkMessage(data=data)
+        self._said = self._media_type
+        return ChunkMessage(metadata=ChunkMetadata(media_type=self._media_type), data=data)
+
+    def _bytes(self, value: object) -> bytes:
+        kind = self._kind
+        if kind is Kind.JSON:
+            try:
+                return dump_json(value)
+            except ValueError as error:
+                raise UnfitError(str(error)) from error
+        if kind is Kind.TEXT:
+            if not isinstance(value, str):
+                raise UnfitError(f"expected text, got {type(value).__name__}")
+            try:
+                return value.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise UnfitError("a lone surrogate has no place in a text") from error
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return bytes(value)
+        raise UnfitError(f"expected bytes or a Chunk, got {type(value).__name__}")
+
+
+class Decoder:
+    """Reads the values of one node: a stream's one by one, or all as one value."""
+
+    __slots__ = ("_media_type", "_port_type")
+
+    def __init__(self, media_type: str) -> None:
+        self._port_type = media_type
+        self._media_type = media_type
+
+    def chunk(self, message: ChunkMessage) -> Chunk | None:
+        """The chunk of a fragment, with its media type; None for one without a value."""
+        said = message.metadata.media_type
+        if not said:
+            said = self._media_type
+        elif said == OCTETS and not message.data and not message.ref:
+            return None
+        else:
+            self._media_type = said
+        return chunk_from_proto(message, said)
+
+    def value(self, chunk: Chunk) -> object:
+        """What a chunk stands for on this port.
+
+        Raises:
+            ValueError: Where its bytes are not what its media type says.
+        """
+        if chunk.ref is not None:
+            return chunk
+        kind = kind_of(chunk.media_type)
+        if kind is Kind.TEXT:
+            return chunk.data.decode("utf-8")
+        if kind is Kind.JSON:
+            return load_json(chunk.data)
+        return chunk
+
+    def joined(self, chunks: Iterable[Chunk]) -> object | None:
+        """One value out of all the chunks of a node; None where there is no chunk."""
+        parts = list(chunks)
+        if not parts:
+            return None
+        if len(parts) == 1:
+            return self.value(parts[0])
+        first = parts[0]
+        data = b"".join(part.data for part in parts)
+        return self.value(Chunk(first.media_type, data, None, first.attributes, first.timestamp))

@@ -1,0 +1,1 @@
+"""What the tests share: a server, a proxy, the fixture actions."""

@@ -1,0 +1,142 @@
+"""`python -m a11_grpc host`, as people run it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from a11_grpc import Client
+
+MODULE = """
+import a11_grpc
+
+REGISTRY = a11_grpc.Registry()
+OTHER = a11_grpc.Registry()
+EMPTY = a11_grpc.Registry()
+NUMBER = 5
+
+@REGISTRY.action
+async def m_double(number: int) -> int:
+    "Twice as much."
+    return number * 2
+
+@REGISTRY.action
+async def word_count(text: str) -> int:
+    "Is there already."
+    return 0
+
+@OTHER.action
+def m_stuck(seconds: float) -> None:
+    "Ignores everything."
+    import time
+    time.sleep(seconds)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "tools.py").write_text(MODULE)
+    (tmp_path / "broken.py").write_text("x = 1\nraise RuntimeError('not today')\n")
+    return tmp_path
+
+
+@asynccontextmanager
+async def command(folder: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "a11_grpc", *arguments),
+        cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def until_ready(process: asyncio.subprocess.Process) -> list[str]:
+    assert process.stderr is not None
+    lines: list[str] = []
+    async with asyncio.timeout(30):
+        while not lines or not lines[-1].startswith("ready "):
+            line = (await process.stderr.readline()).decode()
+            assert line, lines
+            lines.append(line.rstrip("\n"))
+    return lines
+
+
+@pytest.mark.parametrize("target", ["pack.tools", "./pack/tools.py", "pack/tools.py:REGISTRY"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_module_s_actions_are_hosted_until_a_signal(
+    client: Client, address: str, folder: Path, target: str, number: signal.Signals
+) -> None:
+    async with command(folder, "host", target, "--server", address, "--name", "n") as process:
+        lines = await until_ready(process)
+        assert lines[0] == "hosting m_double"
+        assert lines[1].startswith("refused word_count: ALREADY_EXISTS: ")
+        assert await client.call("m_double", number=4) == 8
+        process.send_signal(number)
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+        assert process.stderr is not None
+        assert (await process.stderr.read()).decode() == ""
+
+
+async def test_a_function_that_does_not_end_does_not_keep_the_program(
+    client: Client, address: str, folder: Path
+) -> None:
+    async with command(folder, "host", "pack.tools:OTHER", "--server", address) as process:
+        await until_ready(process)
+        call = await client.start("m_stuck", seconds=3600)
+        await asyncio.sleep(0)
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+        call.cancel()
+
+
+async def test_mistakes_are_told_in_one_line_with_an_exit_code(address: str, folder: Path) -> None:
+    async def check(target: str, server: str, code: int, expected: str) -> None:
+        async with command(folder, "host", target, "--server", server) as process:
+            async with asyncio.timeout(30):
+                _, stderr = await process.communicate()
+        text = stderr.decode()
+        assert expected in text, text
+        assert "Traceback" not in text
+        assert len(text.splitlines()) == 1, text
+        assert process.returncode == code
+
+    await asyncio.gather(
+        check("nowhere.tools", address, 2, "ModuleNotFoundError"),
+        check("nowhere.py", address, 2, "no such file"),
+        check("broken.py", address, 2, "RuntimeError: not today"),
+        check("pack.tools:MISSING", address, 2, "it has: REGISTRY, OTHER, EMPTY"),
+        check("pack.tools:NUMBER", address, 2, "NUMBER is no Registry"),
+        check("pack.tools:EMPTY", address, 2, "no actions"),
+        check("pack.tools", "ftp://x", 1, "not a server's address"),
+        check("pack.tools", "127.0.0.1:1", 1, "cannot reach the server"),
+    )
+
+
+async def test_help_says_what_it_does_and_how_it_ends(folder: Path) -> None:
+    for arguments in (["--help"], ["host", "--help"]):
+        async with command(folder, *arguments) as process:
+            stdout, _ = await process.communicate()
+        assert process.returncode == 0
+    assert b"exit codes: 0" in stdout
+    assert b"ready SESSION" in stdout
+    async with command(folder) as process:
+        _, stderr = await process.communicate()
+    assert process.returncode == 2
+    assert b"usage:" in stderr

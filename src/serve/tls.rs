@@ -1,0 +1,55 @@
+//! What a server proves itself with.
+
+use std::sync::Arc;
+
+use rustls::{
+    ServerConfig,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
+};
+use thiserror::Error;
+use tokio_rustls::TlsAcceptor;
+
+/// gRPC is HTTP/2; gRPC-Web and WebSockets may be HTTP/1.1.
+const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
+
+/// Certificate and key of a server.
+#[derive(Debug)]
+pub struct Tls {
+    /// The certificate and those between it and the root, PEM.
+    pub certificate: Vec<u8>,
+    /// Its private key, PEM.
+    pub key: Vec<u8>,
+}
+
+/// Why a certificate and key are unusable.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// There is no certificate, or what is there is none.
+    #[error("the certificate is no PEM: {0}")]
+    Certificate(pem::Error),
+    /// There is no key, or what is there is none.
+    #[error("the private key is no PEM: {0}")]
+    Key(pem::Error),
+    /// They do not belong together, or are of an unknown kind.
+    #[error(transparent)]
+    Pair(#[from] rustls::Error),
+}
+
+impl Tls {
+    pub(super) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&self.certificate)
+            .collect::<Result<_, _>>()
+            .map_err(TlsError::Certificate)?;
+        if chain.is_empty() {
+            return Err(TlsError::Certificate(pem::Error::NoItemsFound));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(TlsError::Key)?;
+        let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = PROTOCOLS.map(Into::into).into();
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
