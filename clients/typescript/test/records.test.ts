@@ -281,3 +281,14 @@ test("what would be lost on the way is equal after a round trip, or refused at t
     },
   );
 });
+
+test("a run's output is read by whoever knows the run's id", async () => {
+  const run = `run_${crypto.randomUUID().replaceAll("-", "")}`;
+  const headers = { "x-a11-run": run };
+  assert.deepEqual(await client.call("count", { n: 3 }, { headers }), [0, 1, 2]);
+  const values = [];
+  for await (const value of host.readNode("output", { run, offset: 1 })) {
+    values.push(value);
+  }
+  assert.deepEqual(values, [1, 2]);
+});

@@ -86,12 +86,16 @@ export class Context implements Caller {
    * Calls another action, with this call's time left, its headers that flow on, and its
    * end: when this call is cancelled, so is that one.
    */
-  call(name: string, args?: Arguments, options?: CallOptions): Promise<unknown> {
+  call<T = unknown>(name: string, args?: Arguments, options?: CallOptions): Promise<T> {
     return this.#parts.caller.call(name, args, this.#nested(options));
   }
 
   /** As {@link call}; the values of the streamed output as they come. */
-  stream(name: string, args?: Arguments, options?: StreamOptions): AsyncIterableIterator<unknown> {
+  stream<T = unknown>(
+    name: string,
+    args?: Arguments,
+    options?: StreamOptions,
+  ): AsyncIterableIterator<T> {
     return this.#parts.caller.stream(name, args, this.#nested(options));
   }
 

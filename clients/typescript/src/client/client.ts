@@ -23,7 +23,7 @@ import {
   resultOf,
 } from "./execute.js";
 import { Interactions } from "./interactions.js";
-import { type NodeOptions, NodeWriter, readNode } from "./nodes.js";
+import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
@@ -120,15 +120,20 @@ export class Client implements Caller {
    * the outputs; a stream output as a list, an optional output without value as
    * `undefined`.
    *
+   * @typeParam T - What the result is taken for; it is not checked.
    * @param args - By input name. A stream input takes a list or an (async) iterable,
    * which is sent while the call runs.
    * @throws StatusError NOT_FOUND for an unknown action, INVALID_ARGUMENT for arguments
    * that do not fit, and whatever the call fails with.
    */
-  async call(name: string, args: Arguments = {}, options: CallOptions = {}): Promise<unknown> {
+  async call<T = unknown>(
+    name: string,
+    args: Arguments = {},
+    options: CallOptions = {},
+  ): Promise<T> {
     const call = await this.#start(name, args, options, "absent");
     try {
-      return await call.result();
+      return (await call.result()) as T;
     } catch (error) {
       this.#schemas.judge(name, error as StatusError);
       throw error;
@@ -139,18 +144,18 @@ export class Client implements Caller {
    * Calls an action and hands out the values of its streamed output as they come. Leaving
    * the loop early cancels the call.
    */
-  async *stream(
+  async *stream<T = unknown>(
     name: string,
     args: Arguments = {},
     options: StreamOptions = {},
-  ): AsyncGenerator<unknown, void, undefined> {
+  ): AsyncGenerator<T, void, undefined> {
     const port = await this.#streamOf(name, options.port);
     const call = await this.#start(name, args, options, "absent");
     let error: StatusError | undefined;
     void call.closeInputs();
     for await (const event of call) {
       if (event.type === "output" && event.port === port) {
-        yield event.value;
+        yield event.value as T;
       } else if (event.type === "status") {
         error = event.error;
       }
@@ -235,23 +240,26 @@ export class Client implements Caller {
   // Nodes.
 
   /**
-   * Reads a node of a session, from a place on, as it is written; attaches again after a
+   * Reads a node of a session, or a port of a run, from a place on, as it is written; attaches again after a
    * disconnect. The values are texts, JSON values, or {@link Chunk}s.
    */
   async *readNode(id: string, options: NodeOptions = {}): AsyncGenerator<unknown, void, undefined> {
-    const session = options.session ?? (await this.openSession());
-    yield* readNode(this.#driver.transport, session, id, options);
+    yield* readNode(this.#driver.transport, await this.#ownerOf(options), id, options);
   }
 
-  /** Writes a node of a session; attaches again after a disconnect. */
+  /** Writes a node of a session, or an input of a run that was left open; attaches again after a disconnect. */
   async writeNode(id: string, options: Omit<NodeOptions, "offset"> = {}): Promise<NodeWriter> {
     if (!this.#driver.canWriteNodes) {
       throw new StatusError("UNIMPLEMENTED", "a browser cannot stream to a node", {
         reason: "UNSUPPORTED",
       });
     }
-    const session = options.session ?? (await this.openSession());
-    return new NodeWriter(this.#driver.transport, session, id, options.signal);
+    const owner = await this.#ownerOf(options);
+    return new NodeWriter(this.#driver.transport, owner, id, options.signal);
+  }
+
+  async #ownerOf({ session, run = "" }: NodeOptions): Promise<NodeOwner> {
+    return { session: session ?? (run === "" ? await this.openSession() : ""), run };
   }
 
   // Hosting.
