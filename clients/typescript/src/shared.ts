@@ -20,7 +20,7 @@ export {
   type HeaderDefinition,
   Registry,
 } from "./action/registry.js";
-export { Client, type ClientOptions, type Refused } from "./client/client.js";
+export { Client, type ClientOptions } from "./client/client.js";
 export type {
   ActionConfig,
   BackendName,
@@ -31,6 +31,7 @@ export type {
   Reply,
   Result,
 } from "./client/execute.js";
+export type { Refused } from "./client/hosted.js";
 export type {
   Appended,
   ConversationRecord,

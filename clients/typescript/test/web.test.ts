@@ -101,6 +101,19 @@ test("a session over a WebSocket is resumed after a cut", async () => {
   await server.stop();
 });
 
+test("metadata goes along with every request", () =>
+  withServer(async (address) => {
+    const metadata = { "x-a11-trace": "t9" };
+    const page = await connect(address, { ...options, registry: actions() });
+    const client = await connect(address, { ...options, metadata });
+    assert.equal(await client.call("header"), "nobody t9");
+    const content = [{ type: "tool_use", id: "t", name: "header", input: {} }];
+    const reply = { type: "message", role: "assistant", content };
+    const { results } = await client.execute(reply, { allow: ["header"] });
+    assert.equal(results[0]?.value, "nobody t9");
+    await Promise.all([client.close(), page.close()]);
+  }));
+
 test("an address where nobody listens is named", () =>
   assert.rejects(connect("http://127.0.0.1:1", options), {
     name: "StatusError",

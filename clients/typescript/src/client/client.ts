@@ -1,17 +1,15 @@
 /** A client of a service: calls its actions, and hosts some of its own. */
 
 import { createClient, type Transport } from "@connectrpc/connect";
-import { HostedCall } from "../action/hosting.js";
 import type { Arguments, Call, Caller, CallOptions, StreamOptions } from "../action/options.js";
 import type { Registry } from "../action/registry.js";
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
-import type { CallFrame, RefusedAction } from "../gen/a11/v1/peer_service_pb.js";
 import type { Dial } from "../session/connection.js";
 import { Keeper } from "../session/keeper.js";
-import type { CallSink, Session } from "../session/session.js";
+import type { Session } from "../session/session.js";
 import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
-import { invalid, StatusError, status } from "../wire/status.js";
+import { invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
   type ExecuteEvent,
@@ -22,6 +20,7 @@ import {
   requestOf,
   resultOf,
 } from "./execute.js";
+import { Hosted, type Refused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
 import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
@@ -38,12 +37,6 @@ export interface ClientOptions {
   readonly registry?: Registry | undefined;
   /** Hears of an action that the service does not serve. Default: a warning on the console. */
   readonly onRefused?: ((refused: Refused) => void) | undefined;
-}
-
-/** An action that the service does not serve for its host. */
-export interface Refused {
-  readonly name: string;
-  readonly error: StatusError;
 }
 
 /** What a client is connected by. @internal */
@@ -69,22 +62,23 @@ export class Client implements Caller {
   readonly #driver: Driver;
   readonly #keeper: Keeper;
   readonly #schemas: Schemas;
-  readonly #registries = new Map<Registry, () => void>();
-  readonly #refused = new Map<string, Refused>();
-  readonly #onRefused: (refused: Refused) => void;
+  readonly #hosted: Hosted;
 
   /** @internal */
   constructor(driver: Driver, options: ClientOptions) {
     this.#driver = driver;
     this.#schemas = new Schemas(driver.transport);
-    this.#onRefused = options.onRefused ?? warn;
+    this.#hosted = new Hosted(options.onRefused);
     this.interactions = new Interactions(driver.transport);
     this.#keeper = new Keeper({
       dial: driver.dial,
       name: options.name ?? "",
-      hosted: () => this.#hosted(),
-      host: (session, frame) => this.#run(session, frame),
-      answered: (published, refused) => this.#answered(published, refused),
+      hosted: () => this.#hosted.schemas(),
+      host: (session, frame) => this.#hosted.run(session, frame, this),
+      answered: (published, refused) => {
+        published.forEach((name) => this.#schemas.forget(name));
+        this.#hosted.answered(published, refused);
+      },
     });
   }
 
@@ -95,7 +89,7 @@ export class Client implements Caller {
 
   /** The actions that the service does not serve for this client, and why. */
   get refused(): Refused[] {
-    return [...this.#refused.values()];
+    return this.#hosted.refused;
   }
 
   /** The session's id as it is now: what `a11://SESSION` names. */
@@ -269,12 +263,9 @@ export class Client implements Caller {
    * closed. Answers those that the service does not serve.
    */
   async host(registry: Registry): Promise<Refused[]> {
-    if (!this.#registries.has(registry)) {
-      const stop = registry.onChange(() => {
-        this.#keeper.publishChanges().catch(() => {});
-      });
-      this.#registries.set(registry, stop);
-    }
+    this.#hosted.add(registry, () => {
+      this.#keeper.publishChanges().catch(() => {});
+    });
     await this.#keeper.session();
     await this.#keeper.publishChanges();
     const names = registry.schemas().map(({ name }) => name);
@@ -283,10 +274,7 @@ export class Client implements Caller {
 
   /** Ends the session, its calls with it, and lets go of the connection. */
   async close(): Promise<void> {
-    for (const stop of this.#registries.values()) {
-      stop();
-    }
-    this.#registries.clear();
+    this.#hosted.clear();
     await this.#keeper.close();
     this.#driver.close();
   }
@@ -367,37 +355,4 @@ export class Client implements Caller {
     const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
     return { headers: { ...own, ...headers }, ...(signal === undefined ? {} : { signal }) };
   }
-
-  #hosted(): Map<string, ActionSchema> {
-    const schemas = [...this.#registries.keys()].flatMap((registry) => registry.schemas());
-    return new Map(schemas.map((schema) => [schema.name, schema]));
-  }
-
-  #run(session: Session, frame: CallFrame): CallSink {
-    for (const registry of this.#registries.keys()) {
-      const entry = registry.entry(frame.action);
-      if (entry !== undefined) {
-        return new HostedCall(session, frame, entry, this);
-      }
-    }
-    const message = `no action named "${frame.action}" is hosted here`;
-    session.finish(Number(frame.call), status("NOT_FOUND", message, "UNKNOWN_ACTION"));
-    return { fragments() {}, closed() {}, log() {}, ended() {} };
-  }
-
-  #answered(published: readonly string[], refused: readonly RefusedAction[]): void {
-    for (const name of published) {
-      this.#refused.delete(name);
-      this.#schemas.forget(name);
-    }
-    for (const { name, status: why } of refused) {
-      const error = StatusError.of(why ?? status("UNKNOWN", "no reason was given"));
-      this.#refused.set(name, { name, error });
-      this.#onRefused({ name, error });
-    }
-  }
-}
-
-function warn({ name, error }: Refused): void {
-  console.warn(`a11-grpc: action "${name}" is not served: ${error.code}: ${error.message}`);
 }

@@ -70,7 +70,10 @@ export interface ExecuteOptions {
   readonly conversation?: string | undefined;
   /** The id that a provider's reply, which has none, is recorded under. */
   readonly interactionId?: string | undefined;
-  /** Action name → where it runs: a config, or the peer alone. */
+  /**
+   * Action name → where it runs: a config, or the peer alone. With a provider's reply, or
+   * an `Interaction`; the JSON of one is read with `interactionFromJson` first.
+   */
   readonly actionConfigs?: Readonly<Record<string, ActionConfig | string>> | undefined;
   /** Calls that were refused already; they get their results in place. */
   readonly rejected?: readonly RejectedCall[] | undefined;
