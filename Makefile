@@ -47,7 +47,7 @@ run: ## Run the program; ARGS="call echo --arg text=hi" for another command than
 test: test-rust test-python test-typescript ## Set up what the tests need, and run all of them
 
 .PHONY: test-rust
-test-rust: .venv/.tests-ready tools/node_modules/.ready tests/interop/node_modules/.ready ## The Rust tests alone
+test-rust: .venv/.tests-ready .venv/.python-ready tools/node_modules/.ready tests/interop/node_modules/.ready $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready ## The Rust tests alone
 	@cargo test --locked $(QUIET)
 
 .PHONY: test-python

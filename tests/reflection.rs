@@ -5,15 +5,10 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::{
-    env,
-    io::{self, Write as _},
-    path::PathBuf,
-    process::Stdio,
-    time::Duration,
-};
+use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use futures::{StreamExt as _, stream};
+use installed::installed;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -21,21 +16,13 @@ use tokio::{
     time::timeout,
 };
 
+#[path = "support/installed.rs"]
+mod installed;
 #[path = "support/program.rs"]
 #[allow(dead_code)]
 mod program;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The tool that a variable names, if it is there.
-fn tool(variable: &str) -> Option<PathBuf> {
-    let path = env::var_os(variable).map(PathBuf::from).filter(|path| path.exists());
-    if path.is_none() {
-        // Straight to the stream: the harness hides what a passing test prints.
-        writeln!(io::stdout(), "skipped: {variable} names no tool; run `make test`").ok();
-    }
-    path
-}
 
 /// The program, serving the example actions; its address.
 async fn serve() -> (Child, String) {
@@ -81,7 +68,7 @@ fn check_word_count(answer: &str) {
 
 #[tokio::test]
 async fn grpcurl_lists_the_services_and_runs_an_action() {
-    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let Some(grpcurl) = installed("A11_GRPCURL") else { return };
     let (_server, address) = serve().await;
 
     let services = run(&grpcurl, &["-plaintext", &address, "list"], "").await;
@@ -106,7 +93,7 @@ async fn grpcurl_lists_the_services_and_runs_an_action() {
 
 #[tokio::test]
 async fn grpcurl_runs_a_providers_reply() {
-    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let Some(grpcurl) = installed("A11_GRPCURL") else { return };
     let (_server, address) = serve().await;
     let reply = std::fs::read_to_string("examples/replies/claude.json").unwrap();
     let request = json!({
@@ -125,7 +112,7 @@ async fn grpcurl_runs_a_providers_reply() {
 
 #[tokio::test]
 async fn buf_curl_speaks_grpc_and_grpc_web() {
-    let Some(buf) = tool("A11_BUF") else { return };
+    let Some(buf) = installed("A11_BUF") else { return };
     let (_server, address) = serve().await;
     let url = format!("http://{address}/a11.v1.ActionService/RunAction");
     for protocol in ["grpc", "grpcweb"] {
@@ -139,7 +126,7 @@ async fn buf_curl_speaks_grpc_and_grpc_web() {
 
 #[tokio::test]
 async fn grpcurl_shows_the_reason_of_a_refusal() {
-    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let Some(grpcurl) = installed("A11_GRPCURL") else { return };
     let (_server, address) = serve().await;
     let refused = r#"{"action":"no_such_action"}"#;
     let output = Command::new(grpcurl)
@@ -154,7 +141,7 @@ async fn grpcurl_shows_the_reason_of_a_refusal() {
 
 #[tokio::test]
 async fn a_silent_stream_has_its_headers_at_once() {
-    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let Some(grpcurl) = installed("A11_GRPCURL") else { return };
     let (_server, address) = serve().await;
     for method in ["PeerService/OpenSession", "ActionService/CallAction"] {
         let method = format!("a11.v1.{method}");
@@ -184,7 +171,7 @@ async fn a_silent_stream_has_its_headers_at_once() {
 async fn a_refusal_while_the_client_writes_is_the_same_each_time() {
     const TIMES: usize = 100;
     const AT_ONCE: usize = 10;
-    let Some(grpcurl) = tool("A11_GRPCURL") else { return };
+    let Some(grpcurl) = installed("A11_GRPCURL") else { return };
     let (_server, address) = serve().await;
     let input = r#"{"inputs":{"fragments":[{"id":"text","chunk":{"data":"aGk="}}]}}"#;
     let start = r#"{"start":{"action":"no_such_action"}}"#;
