@@ -232,6 +232,9 @@ test("a node is written and read, from a place on and over broken connections", 
     }
     await written;
   }
+  const more = Array.from({ length: 600 }, (_, at) => `more ${at}`);
+  values.push(...more);
+  await Promise.all(more.map((value) => node.write(value)));
   await node.finish();
   assert.deepEqual(await read, values);
   const late = [];
@@ -239,6 +242,8 @@ test("a node is written and read, from a place on and over broken connections", 
     late.push(value);
   }
   assert.deepEqual(late, values.slice(18));
+  await assert.rejects(node.write("past the end"), { reason: "PAST_FINAL" });
+  await assert.rejects(node.write("and again"), { reason: "PAST_FINAL" });
   const failing = await writer.writeNode("failing", { session });
   await failing.write("a");
   await failing.fail(new StatusError("DATA_LOSS", "disk went away"));

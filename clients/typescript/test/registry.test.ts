@@ -28,6 +28,7 @@ test("a zod type becomes a port", () => {
   check(z.string().min(2), "text/plain!", '{"type":"string","minLength":2}');
   check(z.enum(["a", "b"]), "text/plain!", '{"type":"string","enum":["a","b"]}');
   check(z.string().nullable(), "application/json!", '{"type":["string","null"]}');
+  check(z.string().optional().nullable(), "application/json", '{"type":["string","null"]}');
   check(z.int(), "application/json!", '{"type":"integer"}');
   check(z.int().min(1).max(5), "application/json!", '{"type":"integer","minimum":1,"maximum":5}');
   check(z.boolean().optional(), "application/json", '{"type":"boolean"}');

@@ -73,6 +73,7 @@ export class NodeWriter {
   readonly #write: (messages: NodeFragment[], close: Status | undefined) => Promise<void>;
   readonly #id: string;
   #next = 0;
+  #sent = 0;
   #mediaType = "";
   #pending: NodeFragment[] = [];
   #flushing: Promise<void> | undefined;
@@ -122,27 +123,36 @@ export class NodeWriter {
 
   /** Closes the node with a failure, which every reader gets; without one, unfinished. */
   async fail(error?: StatusError): Promise<void> {
-    await this.#flush();
+    await this.#flush(this.#next);
     await this.#write([], error?.toStatus() ?? ok());
   }
 
   #add(fragment: NodeFragment): Promise<void> {
     fragment.seq = this.#next++;
     this.#pending.push(fragment);
-    return this.#flush();
+    return this.#flush(this.#next);
   }
 
-  /** Sends what waits; what is added meanwhile goes with the next request. */
-  async #flush(): Promise<void> {
-    while (this.#flushing !== undefined) {
-      await this.#flushing;
+  /** Sends what waits, up to a fragment; what is added meanwhile goes with the next request. */
+  async #flush(upTo: number): Promise<void> {
+    while (this.#sent < upTo) {
+      await (this.#flushing ?? this.#send());
     }
+  }
+
+  async #send(): Promise<void> {
     const fragments = this.#pending.splice(0, BATCH_FRAGMENTS);
-    if (fragments.length > 0) {
-      this.#flushing = this.#write(fragments, undefined).finally(() => {
-        this.#flushing = undefined;
-      });
+    this.#flushing = this.#write(fragments, undefined).then(() => {
+      this.#sent += fragments.length;
+    });
+    try {
       await this.#flushing;
+    } catch (error) {
+      // Whoever writes on writes these first.
+      this.#pending.unshift(...fragments);
+      throw error;
+    } finally {
+      this.#flushing = undefined;
     }
   }
 }
