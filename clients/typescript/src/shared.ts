@@ -38,6 +38,7 @@ export type {
   Converted,
   Interactions,
   NormalizedPart,
+  Note,
 } from "./client/interactions.js";
 export type { NodeOptions, NodeWriter } from "./client/nodes.js";
 export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";

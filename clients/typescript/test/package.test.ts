@@ -1,9 +1,11 @@
 /** The package as it is built: what a page's bundle holds, and what it does not. */
 
 import assert from "node:assert/strict";
-import { readdir, readFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { relative } from "node:path";
 import { test } from "node:test";
+import { promisify } from "node:util";
 import { build } from "esbuild";
 import { atRoot } from "./support/server.js";
 
@@ -38,6 +40,28 @@ test("what is not used is left out of a bundle", async () => {
   const all = await bundle('export { connect } from "a11-grpc/web";');
   const some = await bundle('export { StatusError } from "a11-grpc/web";');
   assert.ok(some.bytes * 2 < all.bytes, `${some.bytes} B of ${all.bytes} B`);
+});
+
+test("what is built type checks in a strict program without Node's types", async () => {
+  const folder = await mkdtemp(`${FOLDER}test/strict-`);
+  try {
+    await writeFile(`${folder}/a.mts`, 'export * from "a11-grpc";');
+    await writeFile(`${folder}/b.mts`, 'export * from "a11-grpc/web";');
+    await writeFile(`${folder}/c.mts`, 'export * from "a11-grpc/proto";');
+    const compilerOptions = {
+      noEmit: true,
+      strict: true,
+      module: "nodenext",
+      target: "es2022",
+      types: [],
+      lib: ["es2022", "dom"],
+    };
+    const settings = { compilerOptions, files: ["a.mts", "b.mts", "c.mts"] };
+    await writeFile(`${folder}/tsconfig.json`, JSON.stringify(settings));
+    await promisify(execFile)(`${FOLDER}node_modules/.bin/tsc`, ["-p", folder]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
 
 test("every file says first what it is, and uses only the folders below its own", async () => {

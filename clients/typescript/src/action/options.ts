@@ -14,6 +14,7 @@ export interface LogEntry {
   readonly text: string;
 }
 
+/** How much an entry matters. */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 /** How a call is made. */

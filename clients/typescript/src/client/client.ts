@@ -1,5 +1,7 @@
 /** A client of a service: calls its actions, and hosts some of its own. */
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { createClient, type Transport } from "@connectrpc/connect";
 import type { Arguments, Call, Caller, CallOptions, StreamOptions } from "../action/options.js";
 import type { Registry } from "../action/registry.js";

@@ -1,6 +1,5 @@
 /** A client in Node: gRPC over one HTTP/2 connection. */
 
-import type { SecureClientSessionOptions } from "node:http2";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Client, type ClientOptions } from "../client/client.js";
 import { StatusError } from "../wire/status.js";
@@ -9,13 +8,26 @@ import { grpcDial } from "./grpc-session.js";
 import { adding } from "./metadata.js";
 import { WideConnection } from "./wide-connection.js";
 
+/** Certificates and keys, PEM, as Node's `tls.connect` takes them. */
+export interface TlsOptions {
+  /** Whom to trust instead of the system's authorities. */
+  readonly ca?: PemText | PemText[];
+  /** This side's certificate chain, and its key, where the service asks for one. */
+  readonly cert?: PemText;
+  readonly key?: PemText;
+  readonly passphrase?: string;
+  /** The name that the service's certificate must have, instead of the URL's host. */
+  readonly servername?: string;
+  /** Whether a certificate that is not trusted is refused. Default true. */
+  readonly rejectUnauthorized?: boolean;
+}
+
+type PemText = string | Uint8Array;
+
 /** How a Node program connects. */
 export interface ConnectOptions extends ClientOptions {
-  /** For `https`: certificates as Node's `tls.connect` takes them. */
-  readonly tls?: Pick<
-    SecureClientSessionOptions,
-    "ca" | "cert" | "key" | "passphrase" | "servername" | "rejectUnauthorized"
-  >;
+  /** For `https`: whom to trust, and who this is. */
+  readonly tls?: TlsOptions;
 }
 
 /** The largest message either way. */
@@ -29,7 +41,7 @@ const MAX_MESSAGE_BYTES = 64 << 20;
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
   const baseUrl = addressOf(url);
-  const sessionManager = new WideConnection(baseUrl, options.tls);
+  const sessionManager = new WideConnection(baseUrl, options.tls ?? {});
   if ((await sessionManager.connect()) === "error") {
     const cause = sessionManager.error();
     throw new StatusError("UNAVAILABLE", `cannot reach ${baseUrl}: ${textOf(cause)}`, { cause });

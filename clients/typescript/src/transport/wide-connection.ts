@@ -14,15 +14,17 @@ const CONNECTION_WINDOW_BYTES = 16 << 20;
 const PING_INTERVAL_MS = 30_000;
 const PING_TIMEOUT_MS = 10_000;
 
-type Options = ConstructorParameters<typeof Http2SessionManager>[2];
+type Options = NonNullable<ConstructorParameters<typeof Http2SessionManager>[2]>;
 
 /** Connects when it is needed, and again after a broken connection. */
 export class WideConnection extends Http2SessionManager {
   readonly #widened = new WeakSet<ClientHttp2Session>();
 
-  constructor(url: string, options: Options) {
+  /** @param tls - As `tls.connect` takes it. */
+  constructor(url: string, tls: object) {
+    const options: Options = { ...tls, settings: { initialWindowSize: STREAM_WINDOW_BYTES } };
     const pings = { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS };
-    super(url, pings, { ...options, settings: { initialWindowSize: STREAM_WINDOW_BYTES } });
+    super(url, pings, options);
   }
 
   override async request(...args: Parameters<Http2SessionManager["request"]>) {
