@@ -310,3 +310,12 @@ test("an iterator that gives nothing more is let go when its call ends", async (
   await assert.rejects(call.result(), { code: "CANCELLED" });
   assert.ok(isReleased);
 });
+
+test("a listener that throws ends its own call, and no other", async () => {
+  const onLog = () => {
+    throw new Error("mine");
+  };
+  const failed = await failure(client.call("greet", { who: "a" }, { onLog }));
+  assert.deepEqual([failed.code, failed.message], ["UNKNOWN", "mine"]);
+  assert.equal(await client.call("greet", { who: "b" }), "Hello, b!");
+});

@@ -70,7 +70,8 @@ export class Hosted {
     for (const { name, status: why } of refused) {
       const error = StatusError.of(why ?? status("UNKNOWN", "no reason was given"));
       this.#refused.set(name, { name, error });
-      this.#onRefused({ name, error });
+      // Apart: what it throws is its program's, and no fault of the session.
+      queueMicrotask(() => this.#onRefused({ name, error }));
     }
   }
 }

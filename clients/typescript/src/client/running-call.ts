@@ -279,7 +279,13 @@ export class RunningCall implements Call, CallSink {
   }
 
   #narrate(entry: LogEntry): void {
-    this.#options.onLog?.(entry);
+    try {
+      this.#options.onLog?.(entry);
+    } catch (error) {
+      // The program's own fault ends its call, and nobody else's.
+      this.#stop(StatusError.from(error).toStatus());
+      return;
+    }
     if (this.#heldLogs < MAX_HELD_LOGS) {
       this.#heldLogs++;
       this.#push({ event: { type: "log", entry } });
