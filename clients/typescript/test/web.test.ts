@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import WebSocket from "ws";
+import { connect as connectNode } from "../src/index.js";
 import { connect, type WebSocketClass } from "../src/web.js";
 import { actions, seen, until } from "./support/actions.js";
 import { startProxy } from "./support/proxy.js";
@@ -100,6 +101,29 @@ test("a session over a WebSocket is resumed after a cut", async () => {
   await proxy.close();
   await server.stop();
 });
+
+test("a page reads a node, and follows a round as it runs", () =>
+  withServer(async (address, client) => {
+    const writer = await connectNode(address);
+    const session = await writer.openSession();
+    const node = await writer.writeNode("progress");
+    await node.write("half");
+    const read = client.readNode("progress", { session });
+    assert.equal((await read.next()).value, "half");
+    await node.write({ all: true });
+    await node.finish();
+    assert.deepEqual((await read.next()).value, { all: true });
+    assert.equal((await read.next()).done, true);
+    await writer.close();
+    const content = [{ type: "tool_use", id: "t", name: "word_count", input: { text: "a" } }];
+    const reply = { type: "message", role: "assistant", content };
+    const kinds = [];
+    for await (const { type } of client.executeStream(reply, { allow: ["word_count"] })) {
+      kinds.push(type);
+    }
+    assert.deepEqual([kinds[0], ...kinds.slice(-2)], ["started", "finished", "result"]);
+    assert.equal(client.sessionId, undefined);
+  }));
 
 test("metadata goes along with every request", () =>
   withServer(async (address) => {
