@@ -57,7 +57,7 @@ test-python: .venv/.python-ready ## The tests of the Python client alone
 
 .PHONY: test-typescript
 test-typescript: $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready ## The TypeScript client's tests alone, its examples and a browser's among them
-	@cargo build --locked $(QUIET)
+	@[ -n "$${A11_SERVER:-}" ] || cargo build --locked $(QUIET)
 	@$(TYPESCRIPT)/find-chromium.sh >/dev/null || true
 	@cd $(TYPESCRIPT) && npm test --silent
 

@@ -1,5 +1,6 @@
 // Calls a second and fragments a second over one session, echoed by an action that another
-// process hosts: `npm run build && A11_SERVER=… node benches/session.mjs`.
+// process hosts, and what each costs this process in time of the processor:
+// `npm run build && A11_SERVER=… node benches/session.mjs`.
 
 import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -39,12 +40,14 @@ async function main() {
   const client = await connect(address);
   await calls(client, 1);
   for (const inFlight of [1, 64]) {
-    console.log(`calls, ${inFlight} in flight: ${round(await calls(client, inFlight))}/s`);
+    const { rate, micros } = await measured(() => calls(client, inFlight));
+    console.log(`calls, ${inFlight} in flight: ${round(rate)}/s, ${round(micros)} µs each`);
   }
   for (const size of [16, 1024, 64 * 1024]) {
-    const rate = await fragments(client, size);
+    const { rate, micros } = await measured(() => fragments(client, size));
+    const bytes = round((rate * size) / 1e6);
     console.log(
-      `fragments of ${size} B echoed: ${round(rate)}/s, ${round((rate * size) / 1e6)} MB/s`,
+      `fragments of ${size} B echoed: ${round(rate)}/s, ${bytes} MB/s, ${round(micros)} µs each`,
     );
   }
   await client.close();
@@ -63,9 +66,17 @@ async function listening(stderr) {
   throw new Error("the service ended");
 }
 
+/** A rate, and what one of its things costs. */
+async function measured(run) {
+  const cpu = process.cpuUsage();
+  const began = performance.now();
+  const count = await run();
+  const { user, system } = process.cpuUsage(cpu);
+  return { rate: count / ((performance.now() - began) / 1000), micros: (user + system) / count };
+}
+
 async function calls(client, inFlight) {
   const until = performance.now() + SECONDS * 1000;
-  const began = performance.now();
   let done = 0;
   const worker = async () => {
     while (performance.now() < until) {
@@ -74,7 +85,7 @@ async function calls(client, inFlight) {
     }
   };
   await Promise.all(Array.from({ length: inFlight }, worker));
-  return done / ((performance.now() - began) / 1000);
+  return done;
 }
 
 async function fragments(client, size) {
@@ -85,12 +96,11 @@ async function fragments(client, size) {
       yield piece;
     }
   }
-  const began = performance.now();
   let received = 0;
   for await (const _ of client.stream("echo_all", { pieces: pieces() })) {
     received++;
   }
-  return received / ((performance.now() - began) / 1000);
+  return received;
 }
 
 function round(number) {

@@ -1,4 +1,4 @@
 /** The package in Node. */
 
 export * from "./shared.js";
-export { type ConnectOptions, connect } from "./transport/node.js";
+export { type ConnectOptions, connect, type TlsOptions } from "./transport/node.js";

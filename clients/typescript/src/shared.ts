@@ -20,7 +20,7 @@ export {
   type HeaderDefinition,
   Registry,
 } from "./action/registry.js";
-export { Client, type ClientOptions, type Refused } from "./client/client.js";
+export { Client, type ClientOptions } from "./client/client.js";
 export type {
   ActionConfig,
   BackendName,
@@ -31,12 +31,14 @@ export type {
   Reply,
   Result,
 } from "./client/execute.js";
+export type { Refused } from "./client/hosted.js";
 export type {
   Appended,
   ConversationRecord,
   Converted,
   Interactions,
   NormalizedPart,
+  Note,
 } from "./client/interactions.js";
 export type { NodeOptions, NodeWriter } from "./client/nodes.js";
 export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";

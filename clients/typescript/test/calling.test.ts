@@ -287,8 +287,35 @@ test("an address that is none, or where nobody listens, is named", async () => {
 test("a client that is closed says so, and its session ends at once", async () => {
   const other = await connect(`http://${server.address}/`);
   const session = await other.openSession();
-  assert.equal(other.session, session);
+  assert.equal(other.sessionId, session);
   await other.close();
-  assert.equal(other.session, undefined);
+  assert.equal(other.sessionId, undefined);
   await assert.rejects(other.call("greet", { who: "x" }), StatusError);
+});
+
+test("an iterator that gives nothing more is let go when its call ends", async () => {
+  let isReleased = false;
+  const words: AsyncIterableIterator<string> = {
+    next: () => new Promise(() => {}),
+    return: async () => {
+      isReleased = true;
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
+  const call = await client.start("upper", { words });
+  call.cancel();
+  await assert.rejects(call.result(), { code: "CANCELLED" });
+  assert.ok(isReleased);
+});
+
+test("a listener that throws ends its own call, and no other", async () => {
+  const onLog = () => {
+    throw new Error("mine");
+  };
+  const failed = await failure(client.call("greet", { who: "a" }, { onLog }));
+  assert.deepEqual([failed.code, failed.message], ["UNKNOWN", "mine"]);
+  assert.equal(await client.call("greet", { who: "b" }), "Hello, b!");
 });

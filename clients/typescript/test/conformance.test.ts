@@ -108,7 +108,7 @@ test("what a zod schema becomes is what the service lists", async () => {
 });
 
 async function asInteraction(client: Client, one: Case, backend: BackendName): Promise<void> {
-  const rejectedCalls = Object.entries(one.expect.rejected).map(([id, { code }]) => {
+  const rejected = Object.entries(one.expect.rejected).map(([id, { code }]) => {
     const position = one.tool_calls.findIndex((call) => call.id === id);
     const name = one.tool_calls[position]?.name ?? "";
     return { position, id, name, code, message: "refused" };
@@ -116,7 +116,7 @@ async function asInteraction(client: Client, one: Case, backend: BackendName): P
   const result = await client.execute(interactionFromJson(one.interaction), {
     ...optionsOf(one),
     backend,
-    rejectedCalls,
+    rejected,
   });
   assert.equal(result.interaction.previousInteractionId, one.interaction.id);
   checkCalls(one, result);

@@ -64,8 +64,8 @@ test("a hundred cuts while calls stream both ways lose nothing and repeat nothin
     });
     const echoed = Promise.all(streams);
     await Promise.race([echoed, until(() => streaming === streams.length, "all stream")]);
-    const session = client.session;
-    const before = host.session;
+    const session = client.sessionId;
+    const before = host.sessionId;
     for (let cut = 0; cut < CUTS; cut++) {
       const made = proxy.connections();
       proxy.cut();
@@ -75,8 +75,8 @@ test("a hundred cuts while calls stream both ways lose nothing and repeat nothin
     }
     isOver = true;
     const counts = await echoed;
-    assert.equal(client.session, session);
-    assert.equal(host.session, before);
+    assert.equal(client.sessionId, session);
+    assert.equal(host.sessionId, before);
     console.log(`${CUTS} cuts, ${counts.reduce((sum, count) => sum + count, 0)} words echoed`);
   }));
 
@@ -96,7 +96,7 @@ test("calls that run do not notice a connection that is away for a while", () =>
 test("a session that the service does not know any more is opened anew, and hosts again", () =>
   behindProxy(async ({ proxy, client, server, host }) => {
     assert.equal(await client.call("greet", { who: "a" }), "Hello, a!");
-    const before = host.session;
+    const before = host.sessionId;
     const waiting = failureOf(client.call("wait", { name: "lost" }));
     await until(() => seen.started.includes("lost"), "the handler's start");
     // A service at the same address that has never heard of the sessions.
@@ -105,7 +105,7 @@ test("a session that the service does not know any more is opened anew, and host
     try {
       const error = await waiting;
       assert.deepEqual([error?.code, error?.reason], ["UNAVAILABLE", "PEER_LOST"]);
-      await until(() => host.session !== undefined && host.session !== before, "a new session");
+      await until(() => host.sessionId !== undefined && host.sessionId !== before, "a new session");
       proxy.cut();
       await until(() => seen.cancelled.includes("lost UNAVAILABLE"), "the handler's end");
       assert.equal(await client.call("greet", { who: "b" }), "Hello, b!");
@@ -155,4 +155,17 @@ test("names that are taken are refused, with the reason", () =>
     assert.equal(await client.call("mine"), undefined);
     await other.close();
     assert.equal(host.refused.length, 0);
+  }));
+
+test("a client whose service is away is closed at once", () =>
+  behindProxy(async ({ proxy }) => {
+    const other = await connect(proxy.address, { registry: new Registry() });
+    proxy.refuse("refuse");
+    proxy.cut();
+    await until(() => other.sessionId !== undefined, "a session");
+    const began = performance.now();
+    await other.close();
+    const took = performance.now() - began;
+    assert.ok(took < 1500, `${took} ms`);
+    proxy.refuse("accept");
   }));

@@ -25,7 +25,10 @@ interface Case {
 }
 
 test("the recorded documents mean here what they mean there", () => {
-  const cases = recorded<Case[]>("interaction_json.json") ?? [];
+  const cases = recorded<Case[]>("interaction_json.json");
+  if (cases === undefined) {
+    return;
+  }
   for (const { name, json, input, expect, error } of cases) {
     const given = JSON.stringify(json ?? input);
     if (error !== undefined) {

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import WebSocket from "ws";
+import { connect as connectNode } from "../src/index.js";
 import { connect, type WebSocketClass } from "../src/web.js";
 import { actions, seen, until } from "./support/actions.js";
 import { startProxy } from "./support/proxy.js";
@@ -52,7 +53,7 @@ test("calls whose inputs are there need no session", () =>
     };
     const { results } = await client.execute(reply, { allow: ["word_count"] });
     assert.deepEqual(results[0]?.value, { words: 2, lines: 1, characters: 4 });
-    assert.equal(client.session, undefined);
+    assert.equal(client.sessionId, undefined);
     await assert.rejects(client.writeNode("n"), { code: "UNIMPLEMENTED" });
   }));
 
@@ -62,13 +63,13 @@ test("a page hosts its functions over a WebSocket, and calls with streams", () =
     assert.deepEqual(page.refused, []);
     assert.equal(await client.call("greet", { who: "page" }), "Hello, page!");
     assert.deepEqual(await client.call("upper", { words: ["a", "b"] }), ["A", "B"]);
-    assert.equal(client.session, undefined);
+    assert.equal(client.sessionId, undefined);
     async function* words() {
       yield "x";
       yield "y";
     }
     assert.deepEqual(await client.call("upper", { words: words() }), ["X", "Y"]);
-    assert.notEqual(client.session, undefined);
+    assert.notEqual(client.sessionId, undefined);
     const abort = new AbortController();
     const waiting = assert.rejects(client.call("wait", { name: "web" }, { signal: abort.signal }), {
       code: "CANCELLED",
@@ -87,7 +88,7 @@ test("a session over a WebSocket is resumed after a cut", async () => {
   const client = await connect(proxy.address, options);
   const call = await client.start("upper");
   const events = call[Symbol.asyncIterator]();
-  const { session } = page;
+  const { sessionId: session } = page;
   for (let cut = 0; cut < 20; cut++) {
     await call.write("words", `w${cut}`);
     proxy.cut();
@@ -95,11 +96,47 @@ test("a session over a WebSocket is resumed after a cut", async () => {
     assert.deepEqual(value, { type: "output", port: "output", value: `W${cut}` });
   }
   call.cancel();
-  assert.equal(page.session, session);
+  assert.equal(page.sessionId, session);
   await Promise.all([client.close(), page.close()]);
   await proxy.close();
   await server.stop();
 });
+
+test("a page reads a node, and follows a round as it runs", () =>
+  withServer(async (address, client) => {
+    const writer = await connectNode(address);
+    const session = await writer.openSession();
+    const node = await writer.writeNode("progress");
+    await node.write("half");
+    const read = client.readNode("progress", { session });
+    assert.equal((await read.next()).value, "half");
+    await node.write({ all: true });
+    await node.finish();
+    assert.deepEqual((await read.next()).value, { all: true });
+    assert.equal((await read.next()).done, true);
+    await writer.close();
+    const content = [{ type: "tool_use", id: "t", name: "word_count", input: { text: "a" } }];
+    const reply = { type: "message", role: "assistant", content };
+    const kinds = [];
+    for await (const { type } of client.executeStream(reply, { allow: ["word_count"] })) {
+      kinds.push(type);
+    }
+    assert.deepEqual([kinds[0], ...kinds.slice(-2)], ["started", "finished", "result"]);
+    assert.equal(client.sessionId, undefined);
+  }));
+
+test("metadata goes along with every request", () =>
+  withServer(async (address) => {
+    const metadata = { "x-a11-trace": "t9" };
+    const page = await connect(address, { ...options, registry: actions() });
+    const client = await connect(address, { ...options, metadata });
+    assert.equal(await client.call("header"), "nobody t9");
+    const content = [{ type: "tool_use", id: "t", name: "header", input: {} }];
+    const reply = { type: "message", role: "assistant", content };
+    const { results } = await client.execute(reply, { allow: ["header"] });
+    assert.equal(results[0]?.value, "nobody t9");
+    await Promise.all([client.close(), page.close()]);
+  }));
 
 test("an address where nobody listens is named", () =>
   assert.rejects(connect("http://127.0.0.1:1", options), {

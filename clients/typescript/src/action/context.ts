@@ -67,6 +67,11 @@ export class Context implements Caller {
     this.#parts.log(text, options);
   }
 
+  /** Notes something for the operator, which users are never shown. */
+  logInternal(text: string): void {
+    this.#parts.log(text, { internal: true });
+  }
+
   /** Writes an output by hand: the value of a unary one, the next of a stream. */
   write(port: string, value: unknown): Promise<void> {
     return this.#parts.write(port, value);
@@ -81,12 +86,16 @@ export class Context implements Caller {
    * Calls another action, with this call's time left, its headers that flow on, and its
    * end: when this call is cancelled, so is that one.
    */
-  call(name: string, args?: Arguments, options?: CallOptions): Promise<unknown> {
+  call<T = unknown>(name: string, args?: Arguments, options?: CallOptions): Promise<T> {
     return this.#parts.caller.call(name, args, this.#nested(options));
   }
 
   /** As {@link call}; the values of the streamed output as they come. */
-  stream(name: string, args?: Arguments, options?: StreamOptions): AsyncIterableIterator<unknown> {
+  stream<T = unknown>(
+    name: string,
+    args?: Arguments,
+    options?: StreamOptions,
+  ): AsyncIterableIterator<T> {
     return this.#parts.caller.stream(name, args, this.#nested(options));
   }
 

@@ -28,6 +28,8 @@ export class HostedCall implements CallSink {
   readonly #entry: Entry;
   readonly #abort = new AbortController();
   readonly #outputs = new Map<string, Output>();
+  /** What handlers yield from. */
+  readonly #sources = new Set<AsyncIterator<unknown>>();
   #inputs: Inputs | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #deadline: Date | undefined;
@@ -121,13 +123,17 @@ export class HostedCall implements CallSink {
     );
   }
 
+  /** Writes what a handler yields, for as long as the call is not over. */
   async #writeStream(port: string, values: AsyncIterable<unknown>): Promise<void> {
-    for await (const value of values) {
-      await this.#write(port, value);
+    const source = values[Symbol.asyncIterator]?.() ?? iteratorOf(port, values);
+    this.#sources.add(source);
+    for (let next = await source.next(); next.done !== true; next = await source.next()) {
       if (this.#isOver) {
         return;
       }
+      await this.#write(port, next.value);
     }
+    this.#sources.delete(source);
   }
 
   async #write(port: string, value: unknown): Promise<void> {
@@ -187,9 +193,23 @@ export class HostedCall implements CallSink {
     if (failure !== undefined) {
       this.#abort.abort(failure);
       this.#inputs?.fail(failure);
+      for (const source of this.#sources) {
+        // A generator that waits hears of it later; nobody waits for that.
+        Promise.resolve(source.return?.()).catch(() => {});
+      }
     }
     this.#session.finish(this.#call, how);
   }
+}
+
+/** The values of a plain iterable, one by one. */
+function iteratorOf(port: string, values: unknown): AsyncIterator<unknown> {
+  if (typeof values !== "object" || values === null || !(Symbol.iterator in values)) {
+    const message = `output "${port}" is a stream, and was given ${typeof values}`;
+    throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
+  }
+  const iterator = (values as Iterable<unknown>)[Symbol.iterator]();
+  return { next: async () => iterator.next() };
 }
 
 /** What a handler that threw ends its call with. */

@@ -14,6 +14,7 @@ export interface LogEntry {
   readonly text: string;
 }
 
+/** How much an entry matters. */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 /** How a call is made. */
@@ -70,7 +71,13 @@ export interface Call extends AsyncIterable<CallEvent> {
 
 /** What makes calls: a client, or the context of a call that nests others. */
 export interface Caller {
-  call(name: string, args?: Arguments, options?: CallOptions): Promise<unknown>;
-  stream(name: string, args?: Arguments, options?: StreamOptions): AsyncIterableIterator<unknown>;
+  /** @typeParam T - What the result is taken for; it is not checked. */
+  call<T = unknown>(name: string, args?: Arguments, options?: CallOptions): Promise<T>;
+  /** @typeParam T - What the values are taken for; it is not checked. */
+  stream<T = unknown>(
+    name: string,
+    args?: Arguments,
+    options?: StreamOptions,
+  ): AsyncIterableIterator<T>;
   start(name: string, args?: Arguments, options?: CallOptions): Promise<Call>;
 }

@@ -5,6 +5,9 @@ import { chunkOf, endOf, fragmentOf } from "../wire/chunk.js";
 import { invalid } from "../wire/status.js";
 import type { PortShape } from "./decoder.js";
 
+/** Values as they come, or all at once. */
+export type Values = AsyncIterable<unknown> | Iterable<unknown>;
+
 /** Sends a fragment once there is room; `false` where nothing more is taken. */
 export type Send = (fragment: NodeFragment) => Promise<boolean>;
 
@@ -15,6 +18,7 @@ export class Outbox {
   /** Said again only where it changes: it holds until then. */
   #mediaType = "";
   #written = 0;
+  #source: AsyncIterator<unknown> | Iterator<unknown> | undefined;
   #ended = false;
 
   constructor(port: PortShape, id: string, send: Send) {
@@ -54,13 +58,29 @@ export class Outbox {
   }
 
   /** Writes values as they come, and ends the port. */
-  async writeAll(values: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
-    for await (const value of values) {
-      if (!(await this.write(value))) {
+  async writeAll(values: Values): Promise<void> {
+    const source =
+      Symbol.asyncIterator in values ? values[Symbol.asyncIterator]() : values[Symbol.iterator]();
+    this.#source = source;
+    for (;;) {
+      const next = await source.next();
+      if (next.done === true) {
+        break;
+      }
+      if (this.#source === undefined || !(await this.write(next.value))) {
+        this.abandon();
         return;
       }
     }
+    this.#source = undefined;
     await this.finish();
+  }
+
+  /** Wants no more values: who makes them is told, even where it is not waited for. */
+  abandon(): void {
+    const source = this.#source;
+    this.#source = undefined;
+    Promise.resolve(source?.return?.()).catch(() => {});
   }
 
   /** Ends the port. */

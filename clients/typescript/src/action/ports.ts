@@ -69,7 +69,8 @@ export function portOf(name: string, type: z.ZodType, direction: "input" | "outp
   const said = description ?? (of === undefined ? undefined : unwrap(of).description) ?? "";
   const port = create(PortSchemaSchema, {
     name,
-    required,
+    // A stream output may always have no value.
+    required: required && (direction === "input" || of === undefined),
     unary: of === undefined,
     description: said,
   });
@@ -89,7 +90,8 @@ export function portOf(name: string, type: z.ZodType, direction: "input" | "outp
 /** A type without what says that it can be left out. */
 function unwrap(type: z.ZodType): { inner: z.ZodType; required: boolean; description?: string } {
   let inner = type;
-  let required = true;
+  // Within another wrapper, too: `z.string().optional().nullable()`.
+  let required = type._zod.optin !== "optional";
   let description = type.description;
   for (;;) {
     const { def } = inner._zod;

@@ -7,7 +7,7 @@ import {
   ActionSchemaSchema,
   HeaderSchemaSchema,
 } from "../gen/a11/v1/action_pb.js";
-import { encodeText } from "../wire/chunk.js";
+import { encodeText, kindOf } from "../wire/chunk.js";
 import { isName } from "../wire/name.js";
 import type { Context } from "./context.js";
 import { portOf, stream, type TypedPort } from "./ports.js";
@@ -185,7 +185,8 @@ function entryOf(definition: ActionDefinition, handler: Entry["handler"]): Entry
 
 /** A single output is the whole result: a model reads the value, not an object of one. */
 function wholeOf(outputs: OutputTypes | undefined, ports: Entry["outputs"]) {
-  return outputs === undefined && ports.size === 1 ? { [OUTPUT]: "$" } : {};
+  const only = outputs === undefined ? ports.get(OUTPUT)?.port : undefined;
+  return only !== undefined && kindOf(only.mediaType) !== "bytes" ? { [OUTPUT]: "$" } : {};
 }
 
 function outputOf(output: z.ZodType | undefined, handler: Entry["handler"]): OutputTypes {

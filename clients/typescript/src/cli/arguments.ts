@@ -12,7 +12,8 @@ Publishes the actions of a module's registry to a service, until it is stopped.
   --name NAME    who hosts them, for people and logs; default: the module
   --help         this text
 
-Prints one line an action on standard error, and then "ready". SIGINT and SIGTERM end it.
+On standard error: "hosting NAME" for each action that is served, "refused NAME: WHY" for
+each that is not, and then "ready SESSION". SIGINT and SIGTERM end it.
 
 Exit codes: 0 it was stopped; 2 the command line or the module is wrong; 3 the service
 cannot be reached, or refused everything.

@@ -1,10 +1,7 @@
 #!/usr/bin/env node
 /** The program `a11-grpc`: hosts a module's actions. */
 
-import { connect } from "../transport/node.js";
-import { StatusError } from "../wire/status.js";
 import { HELP, type HostCommand, readCommand, UsageError } from "./arguments.js";
-import { loadRegistry } from "./module.js";
 
 const OK = 0;
 const WRONG_INPUT = 2;
@@ -20,6 +17,9 @@ async function main(): Promise<number> {
 }
 
 async function host({ module, symbol, server, name }: HostCommand): Promise<number> {
+  // Only now: a mistake in the command line is told without loading the rest.
+  const { loadRegistry } = await import("./module.js");
+  const { connect } = await import("../transport/node.js");
   const registry = await loadRegistry(module, symbol);
   const stopped = new Promise<void>((resolve) => {
     process.once("SIGINT", resolve);
@@ -33,14 +33,14 @@ async function host({ module, symbol, server, name }: HostCommand): Promise<numb
   const refused = new Set(client.refused.map(({ name }) => name));
   const served = registry.schemas().filter(({ name }) => !refused.has(name));
   for (const { name } of served) {
-    say(`published ${name}`);
+    say(`hosting ${name}`);
   }
   if (served.length === 0) {
     say(refused.size === 0 ? "the registry has no actions" : "no action is served");
     await client.close();
     return refused.size === 0 ? WRONG_INPUT : UNAVAILABLE;
   }
-  say("ready");
+  say(`ready ${client.sessionId ?? ""}`);
   await stopped;
   await client.close();
   return OK;
@@ -56,9 +56,10 @@ try {
   if (error instanceof UsageError) {
     say(`a11-grpc: ${error.message}`);
     process.exitCode = WRONG_INPUT;
-  } else if (error instanceof StatusError) {
+  } else if (error instanceof Error && error.name === "StatusError") {
     say(`a11-grpc: ${error.message}`);
-    process.exitCode = error.code === "INVALID_ARGUMENT" ? WRONG_INPUT : UNAVAILABLE;
+    const { code } = error as Error & { code?: string };
+    process.exitCode = code === "INVALID_ARGUMENT" ? WRONG_INPUT : UNAVAILABLE;
   } else {
     throw error;
   }

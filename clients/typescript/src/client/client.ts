@@ -1,17 +1,17 @@
 /** A client of a service: calls its actions, and hosts some of its own. */
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { createClient, type Transport } from "@connectrpc/connect";
-import { HostedCall } from "../action/hosting.js";
 import type { Arguments, Call, Caller, CallOptions, StreamOptions } from "../action/options.js";
 import type { Registry } from "../action/registry.js";
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
-import type { CallFrame, RefusedAction } from "../gen/a11/v1/peer_service_pb.js";
 import type { Dial } from "../session/connection.js";
 import { Keeper } from "../session/keeper.js";
-import type { CallSink, Session } from "../session/session.js";
+import type { Session } from "../session/session.js";
 import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
-import { invalid, StatusError, status } from "../wire/status.js";
+import { invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
   type ExecuteEvent,
@@ -22,8 +22,9 @@ import {
   requestOf,
   resultOf,
 } from "./execute.js";
+import { Hosted, type Refused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
-import { type NodeOptions, NodeWriter, readNode } from "./nodes.js";
+import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
@@ -38,12 +39,6 @@ export interface ClientOptions {
   readonly registry?: Registry | undefined;
   /** Hears of an action that the service does not serve. Default: a warning on the console. */
   readonly onRefused?: ((refused: Refused) => void) | undefined;
-}
-
-/** An action that the service does not serve for its host. */
-export interface Refused {
-  readonly name: string;
-  readonly error: StatusError;
 }
 
 /** What a client is connected by. @internal */
@@ -69,22 +64,23 @@ export class Client implements Caller {
   readonly #driver: Driver;
   readonly #keeper: Keeper;
   readonly #schemas: Schemas;
-  readonly #registries = new Map<Registry, () => void>();
-  readonly #refused = new Map<string, Refused>();
-  readonly #onRefused: (refused: Refused) => void;
+  readonly #hosted: Hosted;
 
   /** @internal */
   constructor(driver: Driver, options: ClientOptions) {
     this.#driver = driver;
     this.#schemas = new Schemas(driver.transport);
-    this.#onRefused = options.onRefused ?? warn;
+    this.#hosted = new Hosted(options.onRefused);
     this.interactions = new Interactions(driver.transport);
     this.#keeper = new Keeper({
       dial: driver.dial,
       name: options.name ?? "",
-      hosted: () => this.#hosted(),
-      host: (session, frame) => this.#run(session, frame),
-      answered: (published, refused) => this.#answered(published, refused),
+      hosted: () => this.#hosted.schemas(),
+      host: (session, frame) => this.#hosted.run(session, frame, this),
+      answered: (published, refused) => {
+        published.forEach((name) => this.#schemas.forget(name));
+        this.#hosted.answered(published, refused);
+      },
     });
   }
 
@@ -95,11 +91,11 @@ export class Client implements Caller {
 
   /** The actions that the service does not serve for this client, and why. */
   get refused(): Refused[] {
-    return [...this.#refused.values()];
+    return this.#hosted.refused;
   }
 
   /** The session's id as it is now: what `a11://SESSION` names. */
-  get session(): string | undefined {
+  get sessionId(): string | undefined {
     return this.#keeper.current?.id;
   }
 
@@ -120,15 +116,20 @@ export class Client implements Caller {
    * the outputs; a stream output as a list, an optional output without value as
    * `undefined`.
    *
+   * @typeParam T - What the result is taken for; it is not checked.
    * @param args - By input name. A stream input takes a list or an (async) iterable,
    * which is sent while the call runs.
    * @throws StatusError NOT_FOUND for an unknown action, INVALID_ARGUMENT for arguments
    * that do not fit, and whatever the call fails with.
    */
-  async call(name: string, args: Arguments = {}, options: CallOptions = {}): Promise<unknown> {
+  async call<T = unknown>(
+    name: string,
+    args: Arguments = {},
+    options: CallOptions = {},
+  ): Promise<T> {
     const call = await this.#start(name, args, options, "absent");
     try {
-      return await call.result();
+      return (await call.result()) as T;
     } catch (error) {
       this.#schemas.judge(name, error as StatusError);
       throw error;
@@ -139,18 +140,18 @@ export class Client implements Caller {
    * Calls an action and hands out the values of its streamed output as they come. Leaving
    * the loop early cancels the call.
    */
-  async *stream(
+  async *stream<T = unknown>(
     name: string,
     args: Arguments = {},
     options: StreamOptions = {},
-  ): AsyncGenerator<unknown, void, undefined> {
+  ): AsyncGenerator<T, void, undefined> {
     const port = await this.#streamOf(name, options.port);
     const call = await this.#start(name, args, options, "absent");
     let error: StatusError | undefined;
     void call.closeInputs();
     for await (const event of call) {
       if (event.type === "output" && event.port === port) {
-        yield event.value;
+        yield event.value as T;
       } else if (event.type === "status") {
         error = event.error;
       }
@@ -235,23 +236,26 @@ export class Client implements Caller {
   // Nodes.
 
   /**
-   * Reads a node of a session, from a place on, as it is written; attaches again after a
+   * Reads a node of a session, or a port of a run, from a place on, as it is written; attaches again after a
    * disconnect. The values are texts, JSON values, or {@link Chunk}s.
    */
   async *readNode(id: string, options: NodeOptions = {}): AsyncGenerator<unknown, void, undefined> {
-    const session = options.session ?? (await this.openSession());
-    yield* readNode(this.#driver.transport, session, id, options);
+    yield* readNode(this.#driver.transport, await this.#ownerOf(options), id, options);
   }
 
-  /** Writes a node of a session; attaches again after a disconnect. */
+  /** Writes a node of a session, or an input of a run that was left open; attaches again after a disconnect. */
   async writeNode(id: string, options: Omit<NodeOptions, "offset"> = {}): Promise<NodeWriter> {
     if (!this.#driver.canWriteNodes) {
       throw new StatusError("UNIMPLEMENTED", "a browser cannot stream to a node", {
         reason: "UNSUPPORTED",
       });
     }
-    const session = options.session ?? (await this.openSession());
-    return new NodeWriter(this.#driver.transport, session, id, options.signal);
+    const owner = await this.#ownerOf(options);
+    return new NodeWriter(this.#driver.transport, owner, id, options.signal);
+  }
+
+  async #ownerOf({ session, run = "" }: NodeOptions): Promise<NodeOwner> {
+    return { session: session ?? (run === "" ? await this.openSession() : ""), run };
   }
 
   // Hosting.
@@ -261,12 +265,9 @@ export class Client implements Caller {
    * closed. Answers those that the service does not serve.
    */
   async host(registry: Registry): Promise<Refused[]> {
-    if (!this.#registries.has(registry)) {
-      const stop = registry.onChange(() => {
-        this.#keeper.publishChanges().catch(() => {});
-      });
-      this.#registries.set(registry, stop);
-    }
+    this.#hosted.add(registry, () => {
+      this.#keeper.publishChanges().catch(() => {});
+    });
     await this.#keeper.session();
     await this.#keeper.publishChanges();
     const names = registry.schemas().map(({ name }) => name);
@@ -275,10 +276,7 @@ export class Client implements Caller {
 
   /** Ends the session, its calls with it, and lets go of the connection. */
   async close(): Promise<void> {
-    for (const stop of this.#registries.values()) {
-      stop();
-    }
-    this.#registries.clear();
+    this.#hosted.clear();
     await this.#keeper.close();
     this.#driver.close();
   }
@@ -311,7 +309,7 @@ export class Client implements Caller {
 
   async #isOneShot(given: readonly Argument[], others: Others): Promise<boolean> {
     const needed = others === "open" || given.some(isLive);
-    return this.#driver.sessionCalls === "needed" && !needed && this.session === undefined;
+    return this.#driver.sessionCalls === "needed" && !needed && this.sessionId === undefined;
   }
 
   #begin(
@@ -355,41 +353,8 @@ export class Client implements Caller {
 
   /** What goes along with a request for a model's calls. */
   #rpc({ headers, signal }: ExecuteOptions) {
-    const { session } = this;
-    const own = session === undefined ? {} : { [SESSION]: session };
+    const { sessionId } = this;
+    const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
     return { headers: { ...own, ...headers }, ...(signal === undefined ? {} : { signal }) };
   }
-
-  #hosted(): Map<string, ActionSchema> {
-    const schemas = [...this.#registries.keys()].flatMap((registry) => registry.schemas());
-    return new Map(schemas.map((schema) => [schema.name, schema]));
-  }
-
-  #run(session: Session, frame: CallFrame): CallSink {
-    for (const registry of this.#registries.keys()) {
-      const entry = registry.entry(frame.action);
-      if (entry !== undefined) {
-        return new HostedCall(session, frame, entry, this);
-      }
-    }
-    const message = `no action named "${frame.action}" is hosted here`;
-    session.finish(Number(frame.call), status("NOT_FOUND", message, "UNKNOWN_ACTION"));
-    return { fragments() {}, closed() {}, log() {}, ended() {} };
-  }
-
-  #answered(published: readonly string[], refused: readonly RefusedAction[]): void {
-    for (const name of published) {
-      this.#refused.delete(name);
-      this.#schemas.forget(name);
-    }
-    for (const { name, status: why } of refused) {
-      const error = StatusError.of(why ?? status("UNKNOWN", "no reason was given"));
-      this.#refused.set(name, { name, error });
-      this.#onRefused({ name, error });
-    }
-  }
-}
-
-function warn({ name, error }: Refused): void {
-  console.warn(`a11-grpc: action "${name}" is not served: ${error.code}: ${error.message}`);
 }

@@ -70,9 +70,13 @@ export interface ExecuteOptions {
   readonly conversation?: string | undefined;
   /** The id that a provider's reply, which has none, is recorded under. */
   readonly interactionId?: string | undefined;
-  /** Action name → where it runs. */
-  readonly actionConfigs?: Readonly<Record<string, ActionConfig>> | undefined;
-  readonly rejectedCalls?: readonly RejectedCall[] | undefined;
+  /**
+   * Action name → where it runs: a config, or the peer alone. With a provider's reply, or
+   * an `Interaction`; the JSON of one is read with `interactionFromJson` first.
+   */
+  readonly actionConfigs?: Readonly<Record<string, ActionConfig | string>> | undefined;
+  /** Calls that were refused already; they get their results in place. */
+  readonly rejected?: readonly RejectedCall[] | undefined;
   /** Headers of every call. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -127,7 +131,7 @@ export function requestOf(
     store: options.store ?? false,
     conversation: options.conversation ?? "",
     interactionId: options.interactionId ?? "",
-    rejectedCalls: (options.rejectedCalls ?? []).map(({ position, id, name, code, message }) => ({
+    rejectedCalls: (options.rejected ?? []).map(({ position, id, name, code, message }) => ({
       position,
       id,
       name,
@@ -179,7 +183,8 @@ function configured(turn: Interaction, configs: ExecuteOptions["actionConfigs"])
     return turn;
   }
   const actionConfigs = { ...turn.actionConfigs };
-  for (const [name, { peer, headers }] of Object.entries(configs)) {
+  for (const [name, config] of Object.entries(configs)) {
+    const { peer, headers } = typeof config === "string" ? { peer: config } : config;
     actionConfigs[name] = create(ActionConfigSchema, { headerAutofills: wireHeaders(headers) });
     if (peer !== undefined) {
       actionConfigs[name].peer = peerOf(peer);

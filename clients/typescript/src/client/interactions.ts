@@ -66,12 +66,14 @@ export interface Converted {
   readonly added: readonly Note[];
 }
 
+/** What became of a part of a conversation, and why. */
 export interface Note {
   readonly interactionId: string;
   readonly what: string;
   readonly why: string;
 }
 
+/** The conversations of a service; {@link Client.interactions}. */
 export class Interactions {
   readonly #client: Client<typeof InteractionService>;
 

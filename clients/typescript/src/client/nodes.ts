@@ -12,9 +12,20 @@ import { isOk, ok, type Status, StatusError } from "../wire/status.js";
 export interface NodeOptions {
   /** The session that the node belongs to. Default: the client's own. */
   readonly session?: string | undefined;
+  /**
+   * Instead of `session`: the run that the node belongs to, one of its ports. The caller
+   * chose it, and sent it as the call's header `x-a11-run`.
+   */
+  readonly run?: string | undefined;
   /** The fragment to begin at. Default 0. */
   readonly offset?: number | undefined;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Whose node it is. */
+export interface NodeOwner {
+  readonly session: string;
+  readonly run: string;
 }
 
 /** How often a lost connection is tried again, and after how long at first. */
@@ -26,7 +37,7 @@ const BATCH_FRAGMENTS = 256;
 /** The values of a node from a place on, over as many connections as it takes. */
 export async function* readNode(
   transport: Transport,
-  session: string,
+  owner: NodeOwner,
   id: string,
   options: NodeOptions,
 ): AsyncGenerator<unknown, void, undefined> {
@@ -36,7 +47,7 @@ export async function* readNode(
   let offset = options.offset ?? 0;
   for (let attempt = 0; ; attempt++) {
     try {
-      for await (const { event } of client.readNode({ session, id, offset }, rpc)) {
+      for await (const { event } of client.readNode({ ...owner, id, offset }, rpc)) {
         if (event.case === "fragments") {
           for (const fragment of event.value.fragments) {
             attempt = 0;
@@ -62,18 +73,19 @@ export class NodeWriter {
   readonly #write: (messages: NodeFragment[], close: Status | undefined) => Promise<void>;
   readonly #id: string;
   #next = 0;
+  #sent = 0;
   #mediaType = "";
   #pending: NodeFragment[] = [];
   #flushing: Promise<void> | undefined;
 
   /** @internal */
-  constructor(transport: Transport, session: string, id: string, signal: AbortSignal | undefined) {
+  constructor(transport: Transport, owner: NodeOwner, id: string, signal: AbortSignal | undefined) {
     const client = createClient(NodeService, transport);
     const rpc = signal === undefined ? {} : { signal };
     this.#id = id;
     this.#write = async (fragments, close) => {
       async function* requests() {
-        yield { message: { case: "start" as const, value: { session, id } } };
+        yield { message: { case: "start" as const, value: { ...owner, id } } };
         if (fragments.length > 0) {
           yield { message: { case: "fragments" as const, value: { fragments } } };
         }
@@ -111,27 +123,36 @@ export class NodeWriter {
 
   /** Closes the node with a failure, which every reader gets; without one, unfinished. */
   async fail(error?: StatusError): Promise<void> {
-    await this.#flush();
+    await this.#flush(this.#next);
     await this.#write([], error?.toStatus() ?? ok());
   }
 
   #add(fragment: NodeFragment): Promise<void> {
     fragment.seq = this.#next++;
     this.#pending.push(fragment);
-    return this.#flush();
+    return this.#flush(this.#next);
   }
 
-  /** Sends what waits; what is added meanwhile goes with the next request. */
-  async #flush(): Promise<void> {
-    while (this.#flushing !== undefined) {
-      await this.#flushing;
+  /** Sends what waits, up to a fragment; what is added meanwhile goes with the next request. */
+  async #flush(upTo: number): Promise<void> {
+    while (this.#sent < upTo) {
+      await (this.#flushing ?? this.#send());
     }
+  }
+
+  async #send(): Promise<void> {
     const fragments = this.#pending.splice(0, BATCH_FRAGMENTS);
-    if (fragments.length > 0) {
-      this.#flushing = this.#write(fragments, undefined).finally(() => {
-        this.#flushing = undefined;
-      });
+    this.#flushing = this.#write(fragments, undefined).then(() => {
+      this.#sent += fragments.length;
+    });
+    try {
       await this.#flushing;
+    } catch (error) {
+      // Whoever writes on writes these first.
+      this.#pending.unshift(...fragments);
+      throw error;
+    } finally {
+      this.#flushing = undefined;
     }
   }
 }

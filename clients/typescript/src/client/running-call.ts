@@ -144,6 +144,9 @@ export class RunningCall implements Call, CallSink {
     this.#end = how;
     clearTimeout(this.#timer);
     this.#options.signal?.removeEventListener("abort", this.#aborted);
+    for (const input of this.#inputs.values()) {
+      input.abandon();
+    }
     const ended = {
       code: codeName(how.code),
       reason: reasonName(how.reason),
@@ -276,7 +279,13 @@ export class RunningCall implements Call, CallSink {
   }
 
   #narrate(entry: LogEntry): void {
-    this.#options.onLog?.(entry);
+    try {
+      this.#options.onLog?.(entry);
+    } catch (error) {
+      // The program's own fault ends its call, and nobody else's.
+      this.#stop(StatusError.from(error).toStatus());
+      return;
+    }
     if (this.#heldLogs < MAX_HELD_LOGS) {
       this.#heldLogs++;
       this.#push({ event: { type: "log", entry } });

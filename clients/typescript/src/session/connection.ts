@@ -36,16 +36,20 @@ const OPEN_TIMEOUT_MS = 10_000;
 /**
  * Opens a session, or resumes one.
  *
+ * @param signal - Gives up.
  * @throws StatusError what the other side refuses with; UNAVAILABLE where it cannot be
  * reached.
  */
 export async function open(
   dial: Dial,
   values: MessageInitShape<typeof OpenFrameSchema>,
+  signal: AbortSignal,
 ): Promise<Opened> {
   const value = create(OpenFrameSchema, values);
   const stream = dial(frame({ case: "open", value }));
-  const timer = setTimeout(() => stream.close(), OPEN_TIMEOUT_MS);
+  const close = () => stream.close();
+  const timer = setTimeout(close, OPEN_TIMEOUT_MS);
+  signal.addEventListener("abort", close);
   try {
     const first = await stream.frames.next();
     const body = first.done === true ? undefined : first.value.body;
@@ -65,5 +69,6 @@ export async function open(
     throw StatusError.from(error);
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener("abort", close);
   }
 }

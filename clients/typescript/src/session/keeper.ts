@@ -66,7 +66,8 @@ export class Keeper {
 
   /** Publishes and withdraws what has changed since the last time. */
   publishChanges(): Promise<void> {
-    this.#publishing = this.#publishing.then(() => this.#publish());
+    // One that failed is no reason not to try the next.
+    this.#publishing = this.#publishing.catch(() => {}).then(() => this.#publish());
     return this.#publishing;
   }
 
@@ -81,11 +82,12 @@ export class Keeper {
   async #open(): Promise<Session> {
     const { dial, name, hosted, host } = this.#parts;
     const published = new Map(hosted());
-    const connection = await openSome(dial, {
+    const opening = {
       peer: name,
       actions: [...published.values()],
       limits: writeLimits(DEFAULT_LIMITS),
-    });
+    };
+    const connection = await openSome(dial, opening, this.#closing.signal);
     const { opened } = connection;
     const grace = opened.grace
       ? Number(opened.grace.seconds) * 1000 + opened.grace.nanos / 1e6
@@ -123,11 +125,12 @@ export class Keeper {
     const over = session.over.then(() => undefined);
     for (let pause = LEAST_PAUSE_MS; !session.isOver; pause = Math.min(pause * 2, MOST_PAUSE_MS)) {
       try {
-        return await open(this.#parts.dial, {
+        const resuming = {
           peer: this.#parts.name,
           resumeToken: resumeToken as Uint8Array<ArrayBuffer>,
           received: BigInt(session.received),
-        });
+        };
+        return await open(this.#parts.dial, resuming, this.#closing.signal);
       } catch (error) {
         const failure = error as StatusError;
         if (isFinal(failure)) {
@@ -135,7 +138,7 @@ export class Keeper {
           return undefined;
         }
       }
-      await Promise.race([over, sleep(pause)]);
+      await Promise.race([over, sleep(pause, this.#closing.signal)]);
     }
     return undefined;
   }
@@ -176,18 +179,23 @@ export class Keeper {
 }
 
 /** Opens a session; one that was cut off meanwhile is opened again, some times. */
-async function openSome(dial: Dial, values: Parameters<typeof open>[1]): Promise<Opened> {
+async function openSome(
+  dial: Dial,
+  values: Parameters<typeof open>[1],
+  signal: AbortSignal,
+): Promise<Opened> {
   for (let pause = LEAST_PAUSE_MS; ; pause *= 2) {
     try {
-      return await open(dial, values);
+      return await open(dial, values, signal);
     } catch (error) {
       const { code, reason } = error as StatusError;
       // A reason means that the service was there and said so.
-      if (code !== "UNAVAILABLE" || reason !== "UNSPECIFIED" || pause > MOST_OPENING_PAUSE_MS) {
+      const mayHelp = code === "UNAVAILABLE" && reason === "UNSPECIFIED" && !signal.aborted;
+      if (!mayHelp || pause > MOST_OPENING_PAUSE_MS) {
         throw error;
       }
     }
-    await sleep(pause);
+    await sleep(pause, signal);
   }
 }
 
@@ -196,12 +204,18 @@ function isFinal(failure: StatusError): boolean {
   return failure.reason === "UNKNOWN_SESSION" || failure.reason === "INVALID_FRAME";
 }
 
-function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+/** Waits, but no longer than until the signal. */
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal?.addEventListener("abort", () => {
+    const wake = () => {
       clearTimeout(timer);
+      signal.removeEventListener("abort", wake);
       resolve();
-    });
+    };
+    const timer = setTimeout(wake, ms);
+    signal.addEventListener("abort", wake);
+    if (signal.aborted) {
+      wake();
+    }
   });
 }

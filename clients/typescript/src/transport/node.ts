@@ -1,26 +1,37 @@
 /** A client in Node: gRPC over one HTTP/2 connection. */
 
-import type { SecureClientSessionOptions } from "node:http2";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Client, type ClientOptions } from "../client/client.js";
 import { StatusError } from "../wire/status.js";
 import { addressOf } from "./address.js";
 import { grpcDial } from "./grpc-session.js";
 import { adding } from "./metadata.js";
+import { WideConnection } from "./wide-connection.js";
+
+/** Certificates and keys, PEM, as Node's `tls.connect` takes them. */
+export interface TlsOptions {
+  /** Whom to trust instead of the system's authorities. */
+  readonly ca?: PemText | PemText[];
+  /** This side's certificate chain, and its key, where the service asks for one. */
+  readonly cert?: PemText;
+  readonly key?: PemText;
+  readonly passphrase?: string;
+  /** The name that the service's certificate must have, instead of the URL's host. */
+  readonly servername?: string;
+  /** Whether a certificate that is not trusted is refused. Default true. */
+  readonly rejectUnauthorized?: boolean;
+}
+
+type PemText = string | Uint8Array;
 
 /** How a Node program connects. */
 export interface ConnectOptions extends ClientOptions {
-  /** For `https`: certificates as Node's `tls.connect` takes them. */
-  readonly tls?: Pick<
-    SecureClientSessionOptions,
-    "ca" | "cert" | "key" | "passphrase" | "servername" | "rejectUnauthorized"
-  >;
+  /** For `https`: whom to trust, and who this is. */
+  readonly tls?: TlsOptions;
 }
 
 /** The largest message either way. */
 const MAX_MESSAGE_BYTES = 64 << 20;
-/** How much of a stream, and of all together, is on its way: beyond it a round trip is waited for. */
-const WINDOW_BYTES = 1 << 20;
 
 /**
  * Connects to a service.
@@ -30,12 +41,7 @@ const WINDOW_BYTES = 1 << 20;
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
   const baseUrl = addressOf(url);
-  const nodeOptions = { ...options.tls, settings: { initialWindowSize: WINDOW_BYTES } };
-  const sessionManager = new Http2SessionManager(
-    baseUrl,
-    { pingIntervalMs: 30_000, pingTimeoutMs: 10_000 },
-    nodeOptions,
-  );
+  const sessionManager = new WideConnection(baseUrl, options.tls ?? {});
   if ((await sessionManager.connect()) === "error") {
     const cause = sessionManager.error();
     throw new StatusError("UNAVAILABLE", `cannot reach ${baseUrl}: ${textOf(cause)}`, { cause });
@@ -73,5 +79,5 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
 
 function textOf(cause: unknown): string {
   const errors = cause instanceof AggregateError ? cause.errors : [cause];
-  return errors.map((error) => (error instanceof Error ? error.message : String(error))).join("; ");
+  return errors.map((error) => StatusError.from(error).message).join("; ");
 }

@@ -8,7 +8,7 @@ export const seen = { cancelled: [] as string[], started: [] as string[] };
 
 /** Resolves when something holds; fails after some seconds. */
 export async function until(holds: () => boolean, what: string): Promise<void> {
-  const give = Date.now() + 8000;
+  const give = Date.now() + 20_000;
   while (!holds()) {
     if (Date.now() > give) {
       throw new Error(`not in time: ${what}`);

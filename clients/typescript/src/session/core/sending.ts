@@ -4,6 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import type { NodeFragment } from "../../gen/a11/v1/chunk_pb.js";
 import {
   AckFrameSchema,
+  type CallFrame,
   CloseFrameSchema,
   CreditFrameSchema,
   EndFrameSchema,
@@ -14,7 +15,7 @@ import {
   PongFrameSchema,
   StatusFrameSchema,
 } from "../../gen/a11/v1/peer_service_pb.js";
-import { isOk } from "../../wire/status.js";
+import { isOk, type Status } from "../../wire/status.js";
 import type { Call } from "./call.js";
 import { cost, utf8Length } from "./cost.js";
 import { GATHERED_BYTES, GATHERED_FRAGMENTS } from "./limits.js";
@@ -163,6 +164,18 @@ function gather(state: State, number: number, call: Call): NodeFragment[] {
   return fragments;
 }
 
+/** How many bytes a call's frame has on the wire, or somewhat more. */
+export function callSize({ id, action, headers }: CallFrame): number {
+  const sent = Object.entries(headers);
+  const all = sent.reduce((sum, [name, value]) => sum + 16 + utf8Length(name) + value.length, 0);
+  return 128 + utf8Length(id) + utf8Length(action) + all;
+}
+
+function statusSize(status: Status | undefined): number {
+  const { message = "", details = [] } = status ?? {};
+  return details.reduce((sum, detail) => sum + 8 + utf8Length(detail), 32 + utf8Length(message));
+}
+
 /** How many bytes a frame has on the wire, or somewhat more. */
 function size(body: Body): number {
   switch (body.case) {
@@ -172,6 +185,11 @@ function size(body: Body): number {
     }
     case "log":
       return 64 + utf8Length(body.value.entry?.text ?? "");
+    case "call":
+      return callSize(body.value);
+    case "status":
+    case "cancel":
+      return 64 + statusSize(body.value.status);
     case "credit":
     case "close":
       return 64 + body.value.id.length;

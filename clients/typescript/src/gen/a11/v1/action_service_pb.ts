@@ -924,6 +924,7 @@ export const CallOutputSchema: GenMessage<CallOutput> = /*@__PURE__*/
  * breaks, what runs is cancelled at once. Request metadata of the form
  * `x-a11-*` and `x-otel-*` become headers of the calls, others only where the
  * action declares them. `x-a11-deadline` is milliseconds since the Unix epoch.
+ * `x-a11-run`, with one call, is an id by which NodeService reaches its ports.
  * Refusals before anything starts are gRPC errors, whose reason is in a
  * `google.rpc.ErrorInfo` of domain `a11`.
  *

@@ -146,7 +146,9 @@ export type AppendInteractionRequest = Message<"a11.v1.AppendInteractionRequest"
     case: "encoded";
   } | {
     /**
-     * As a message. Fields that this server does not know are lost.
+     * As a message, which is kept as the bytes that came: the same as `encoded`
+     * with its media type. A call in it may have the id that its provider gave,
+     * which is no name: at most 255 characters, none of them control characters.
      *
      * @generated from field: a11.v1.Interaction interaction = 3;
      */
@@ -1256,7 +1258,7 @@ export const RecordFormSchema: GenEnum<RecordForm> = /*@__PURE__*/
  * A conversation's order is the order in which its interactions were appended;
  * an interaction's place in it is its position, from 1, which never changes. An
  * interaction's id is unique within its conversation. What was appended is never
- * changed, and what was appended as bytes is handed out as those bytes.
+ * changed, and is handed out as the bytes that came.
  *
  * A server that runs without a store answers UNIMPLEMENTED (UNSUPPORTED) to all
  * that needs one. Every RPC may end UNAVAILABLE (STORE_UNAVAILABLE): the engine

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file a11/v1/node_service.proto.
  */
 export const file_a11_v1_node_service: GenFile = /*@__PURE__*/
-  fileDesc("ChlhMTEvdjEvbm9kZV9zZXJ2aWNlLnByb3RvEgZhMTEudjEiPgoPUmVhZE5vZGVSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSCgoCaWQYAiABKAkSDgoGb2Zmc2V0GAMgASgNImYKEFJlYWROb2RlUmVzcG9uc2USKgoJZnJhZ21lbnRzGAEgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIdCgNlbmQYAiABKAsyDi5hMTEudjEuU3RhdHVzSABCBwoFZXZlbnQikwEKEFdyaXRlTm9kZVJlcXVlc3QSJwoFc3RhcnQYASABKAsyFi5hMTEudjEuV3JpdGVOb2RlU3RhcnRIABIqCglmcmFnbWVudHMYAiABKAsyFS5hMTEudjEuTm9kZUZyYWdtZW50c0gAEh8KBWNsb3NlGAMgASgLMg4uYTExLnYxLlN0YXR1c0gAQgkKB21lc3NhZ2UiLQoOV3JpdGVOb2RlU3RhcnQSDwoHc2Vzc2lvbhgBIAEoCRIKCgJpZBgCIAEoCSI3ChFXcml0ZU5vZGVSZXNwb25zZRIQCghuZXh0X3NlcRgBIAEoDRIQCghjb21wbGV0ZRgCIAEoCDKSAQoLTm9kZVNlcnZpY2USPwoIUmVhZE5vZGUSFy5hMTEudjEuUmVhZE5vZGVSZXF1ZXN0GhguYTExLnYxLlJlYWROb2RlUmVzcG9uc2UwARJCCglXcml0ZU5vZGUSGC5hMTEudjEuV3JpdGVOb2RlUmVxdWVzdBoZLmExMS52MS5Xcml0ZU5vZGVSZXNwb25zZSgBYgZwcm90bzM", [file_a11_v1_chunk, file_a11_v1_status]);
+  fileDesc("ChlhMTEvdjEvbm9kZV9zZXJ2aWNlLnByb3RvEgZhMTEudjEiSwoPUmVhZE5vZGVSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSCgoCaWQYAiABKAkSDgoGb2Zmc2V0GAMgASgNEgsKA3J1bhgEIAEoCSJmChBSZWFkTm9kZVJlc3BvbnNlEioKCWZyYWdtZW50cxgBIAEoCzIVLmExMS52MS5Ob2RlRnJhZ21lbnRzSAASHQoDZW5kGAIgASgLMg4uYTExLnYxLlN0YXR1c0gAQgcKBWV2ZW50IpMBChBXcml0ZU5vZGVSZXF1ZXN0EicKBXN0YXJ0GAEgASgLMhYuYTExLnYxLldyaXRlTm9kZVN0YXJ0SAASKgoJZnJhZ21lbnRzGAIgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIfCgVjbG9zZRgDIAEoCzIOLmExMS52MS5TdGF0dXNIAEIJCgdtZXNzYWdlIjoKDldyaXRlTm9kZVN0YXJ0Eg8KB3Nlc3Npb24YASABKAkSCgoCaWQYAiABKAkSCwoDcnVuGAMgASgJIjcKEVdyaXRlTm9kZVJlc3BvbnNlEhAKCG5leHRfc2VxGAEgASgNEhAKCGNvbXBsZXRlGAIgASgIMpIBCgtOb2RlU2VydmljZRI/CghSZWFkTm9kZRIXLmExMS52MS5SZWFkTm9kZVJlcXVlc3QaGC5hMTEudjEuUmVhZE5vZGVSZXNwb25zZTABEkIKCVdyaXRlTm9kZRIYLmExMS52MS5Xcml0ZU5vZGVSZXF1ZXN0GhkuYTExLnYxLldyaXRlTm9kZVJlc3BvbnNlKAFiBnByb3RvMw", [file_a11_v1_chunk, file_a11_v1_status]);
 
 /**
  * Which node to read, and from where.
@@ -23,14 +23,14 @@ export const file_a11_v1_node_service: GenFile = /*@__PURE__*/
  */
 export type ReadNodeRequest = Message<"a11.v1.ReadNodeRequest"> & {
   /**
-   * Required. The id of the session that the node belongs to.
+   * Required, unless `run` is given. The session that the node belongs to.
    *
    * @generated from field: string session = 1;
    */
   session: string;
 
   /**
-   * Required. The node's id, a Name.
+   * Required. The node's id, a Name; of a run, the name of an output port.
    *
    * @generated from field: string id = 2;
    */
@@ -42,6 +42,13 @@ export type ReadNodeRequest = Message<"a11.v1.ReadNodeRequest"> & {
    * @generated from field: uint32 offset = 3;
    */
   offset: number;
+
+  /**
+   * Instead of `session`: the run that the node belongs to.
+   *
+   * @generated from field: string run = 4;
+   */
+  run: string;
 };
 
 /**
@@ -142,18 +149,25 @@ export const WriteNodeRequestSchema: GenMessage<WriteNodeRequest> = /*@__PURE__*
  */
 export type WriteNodeStart = Message<"a11.v1.WriteNodeStart"> & {
   /**
-   * Required. The id of the session that the node belongs to.
+   * Required, unless `run` is given. The session that the node belongs to.
    *
    * @generated from field: string session = 1;
    */
   session: string;
 
   /**
-   * Required. The node's id, a Name.
+   * Required. The node's id, a Name; of a run, the name of an input port.
    *
    * @generated from field: string id = 2;
    */
   id: string;
+
+  /**
+   * Instead of `session`: the run that the node belongs to.
+   *
+   * @generated from field: string run = 3;
+   */
+  run: string;
 };
 
 /**
@@ -194,10 +208,26 @@ export const WriteNodeResponseSchema: GenMessage<WriteNodeResponse> = /*@__PURE_
 /**
  * Reads and writes single nodes, apart from calls.
  *
- * A node has the session that it belongs to and an id. It comes to be when it is
- * first written or read, has one logical writer and any number of readers, and
- * is kept 60 s after it was closed, or until its session is gone. Each reader
- * has its own pace; the slowest one holds up the writer at 1 MiB.
+ * A node belongs to a session or to a run, and has an id in it. It has one
+ * logical writer and any number of readers. Each reader has its own pace; the
+ * slowest one holds up the writer at 1 MiB, and 1 MiB of what all have read is
+ * kept for those that come later.
+ *
+ * A session's node comes to be when it is first written or read, and is kept 60 s
+ * after it was closed, or until its session is gone.
+ *
+ * A run's nodes are the ports of one call of RunAction, StreamAction, CallAction
+ * or a session, whose caller chose an id for the run and sent it as the header
+ * `x-a11-run`: a Name of 22 to 64 characters. Outputs can be read, inputs
+ * written, while the call runs; outputs 60 s longer. Past 4,096 runs, or 64 MiB
+ * in the outputs of runs that are over, those that ended first are let go before
+ * their time. A run's id that is in use is ALREADY_EXISTS (NAME_TAKEN) for the
+ * second call, more runs at once RESOURCE_EXHAUSTED (SESSION_LIMIT). The id goes
+ * to no handler and into no nested call.
+ *
+ * Whoever knows the id of a session or run is let in: a run's id must be one that
+ * nobody can guess, with at least 128 random bits, such as a random UUID, and a
+ * new one for each call.
  *
  * @generated from service a11.v1.NodeService
  */
@@ -208,7 +238,8 @@ export const NodeService: GenService<{
    * The response messages are fragments in order, each once, with `seq`; then
    * `end`, last. A reader that lost its connection calls again with the seq
    * after the last one it has. Errors: INVALID_ARGUMENT (INVALID_REQUEST);
-   * UNAVAILABLE (UNKNOWN_SESSION); OUT_OF_RANGE (TRIMMED) for a place that is no
+   * UNAVAILABLE (UNKNOWN_SESSION); NOT_FOUND (UNKNOWN_NODE) for a run that is not
+   * or no longer here, or has no such output; OUT_OF_RANGE (TRIMMED) for a place that is no
    * longer kept: begin later; RESOURCE_EXHAUSTED (SESSION_LIMIT) for a session
    * with too many nodes. The node's own failure is in `end`.
    *
@@ -226,8 +257,10 @@ export const NodeService: GenService<{
    * `seq`, and at most one `close`, last. A fragment sent twice changes nothing,
    * so a writer that lost its connection calls again and repeats what it is not
    * sure of; `start` alone answers with what has arrived. Leaving closes
-   * nothing; a node without a final fragment whose writer does not come back in
-   * 60 s fails with UNAVAILABLE (PEER_LOST). Errors: INVALID_ARGUMENT
+   * nothing; a session's node without a final fragment whose writer does not come
+   * back in 60 s fails with UNAVAILABLE (PEER_LOST). A run's inputs are those
+   * that its caller left open, and end when the caller ends them, too. Errors:
+   * NOT_FOUND (UNKNOWN_NODE) as in ReadNode, INVALID_ARGUMENT
    * (INVALID_REQUEST, SEQ_CONFLICT, PAST_FINAL); FAILED_PRECONDITION
    * (NODE_CLOSED); RESOURCE_EXHAUSTED (NODE_FULL, SESSION_LIMIT); UNAVAILABLE
    * (UNKNOWN_SESSION).

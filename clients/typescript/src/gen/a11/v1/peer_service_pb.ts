@@ -445,7 +445,9 @@ export const PublishedFrameSchema: GenMessage<PublishedFrame> = /*@__PURE__*/
   messageDesc(file_a11_v1_peer_service, 7);
 
 /**
- * An action that is not served for its host.
+ * An action that is not served for its host. It can be called at its session all
+ * the same (`a11://SESSION`), and where another session holds the name it is
+ * served once no session does, which its host is not told.
  *
  * @generated from message a11.v1.RefusedAction
  */
@@ -528,7 +530,8 @@ export type CallFrame = Message<"a11.v1.CallFrame"> & {
   action: string;
 
   /**
-   * Header name, lower case → value.
+   * Header name, lower case → value. To a service, `x-a11-run` is an id by which
+   * its NodeService reaches the call's ports.
    *
    * @generated from field: map<string, bytes> headers = 4;
    */

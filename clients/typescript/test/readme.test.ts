@@ -1,0 +1,40 @@
+/** The README's code is code: every block is type checked, each as a file of its own. */
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { atRoot } from "./support/server.js";
+
+const FOLDER = atRoot("clients/typescript/");
+
+test("every block of the README type checks against the package as it is built", async () => {
+  const readme = await readFile(`${FOLDER}README.md`, "utf8");
+  const blocks = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+  assert.ok(blocks.length >= 8, `${blocks.length} blocks`);
+  const folder = await mkdtemp(`${FOLDER}test/readme-`);
+  try {
+    await Promise.all(
+      blocks.map((code, place) => {
+        const known = /\bconst client\b|\busing client\b/.test(code) || !code.includes("client.");
+        const prelude = known ? "" : 'declare const client: import("a11-grpc").Client;\n';
+        return writeFile(`${folder}/block-${place}.ts`, `${code}\n${prelude}export {};\n`);
+      }),
+    );
+    const options = {
+      extends: `${FOLDER}tsconfig.json`,
+      compilerOptions: { noUnusedLocals: false },
+      include: ["*.ts"],
+    };
+    await writeFile(`${folder}/tsconfig.json`, JSON.stringify(options));
+    const tsc = `${FOLDER}node_modules/.bin/tsc`;
+    const said = await promisify(execFile)(tsc, ["-p", folder]).then(
+      () => "",
+      (error: { stdout: string }) => error.stdout,
+    );
+    assert.equal(said, "");
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,299 @@
+/** What a service keeps: conversations, rounds that are recorded, and nodes. */
+
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import * as z from "zod";
+import {
+  Chunk,
+  type Client,
+  connect,
+  type ExecuteEvent,
+  interactionFromJson,
+  interactionToJson,
+  isSameInteraction,
+  Registry,
+  StatusError,
+  userTurn,
+} from "../src/index.js";
+import { actions } from "./support/actions.js";
+import { startProxy } from "./support/proxy.js";
+import { type Server, startServer } from "./support/server.js";
+
+let folder: string;
+let server: Server;
+let host: Client;
+let client: Client;
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "a11-grpc-"));
+  server = await startServer("--store", join(folder, "a11.db"));
+  host = await connect(server.address, { registry: actions() });
+  client = await connect(server.address);
+});
+
+after(async () => {
+  await client.close();
+  await host.close();
+  await server.stop();
+  await rm(folder, { recursive: true });
+});
+
+test("an interaction is kept, handed out again, listed, watched and deleted", async () => {
+  const first = userTurn("hi", { images: [new Chunk("image/png", new Uint8Array([1]))] });
+  const next = userTurn("and?", { previous: first });
+  const { interactions } = client;
+  const watched: string[] = [];
+  const abort = new AbortController();
+  const watching = (async () => {
+    for await (const { id } of interactions.watch("talk", { signal: abort.signal })) {
+      watched.push(id);
+      if (watched.length === 2) {
+        return;
+      }
+    }
+  })();
+  const appended = await interactions.append("talk", first);
+  assert.deepEqual([appended.position, appended.existed], [1, false]);
+  assert.equal((await interactions.append("talk", first)).existed, true);
+  assert.equal((await interactions.append("talk", interactionToJson(next))).position, 2);
+  const got = await interactions.get("talk", first.id);
+  assert.ok(isSameInteraction(got.interaction, first));
+  const listed = [];
+  for await (const record of interactions.list("talk")) {
+    listed.push(record);
+  }
+  assert.deepEqual(
+    listed.map(({ position, id }) => [position, id]),
+    [
+      [1, first.id],
+      [2, next.id],
+    ],
+  );
+  assert.ok(listed[1] && isSameInteraction(listed[1].interaction, next));
+  await watching;
+  abort.abort();
+  assert.deepEqual(watched, [first.id, next.id]);
+  await assert.rejects(interactions.append("talk", { ...first, model: "other" }), {
+    code: "ALREADY_EXISTS",
+    reason: "INTERACTION_CONFLICT",
+  });
+  assert.equal(await interactions.delete("talk"), 2);
+  await assert.rejects(interactions.get("talk", first.id), { reason: "UNKNOWN_CONVERSATION" });
+});
+
+test("an interaction is validated, normalised, and converted for a provider", async () => {
+  const turn = userTurn("What is on it?", {
+    images: [new Chunk("image/png", new Uint8Array([1, 2]))],
+    system: "Be brief.",
+  });
+  const { valid, problems } = await client.interactions.validate(turn);
+  assert.ok(valid, JSON.stringify(problems));
+  const { role, parts } = await client.interactions.normalize(turn);
+  assert.equal(role, "user");
+  assert.deepEqual(
+    parts.map(({ type }) => type),
+    ["text", "image"],
+  );
+  const { messages, system } = await client.interactions.convert([turn], { to: "claude" });
+  assert.equal(system, "Be brief.");
+  assert.equal(messages.length, 1);
+  const gpt = await client.interactions.convert([turn], { to: "gpt", dialect: "responses" });
+  assert.ok(gpt.messages.length > 0);
+  await assert.rejects(client.interactions.convert([], { to: "nobody" as "gpt" }), StatusError);
+});
+
+/** A Claude reply that makes calls. */
+function reply(...calls: [id: string, name: string, input: object][]) {
+  const content = calls.map(([id, name, input]) => ({ type: "tool_use", id, name, input }));
+  return { type: "message", role: "assistant", content };
+}
+
+test("a reply is executed: results in order, values, narration and messages", async () => {
+  const result = await client.execute(
+    reply(
+      ["a", "greet", { who: "you" }],
+      ["b", "fail", { how: "status" }],
+      ["c", "count", { n: 1 }],
+      ["d", "count", { n: 0 }],
+      ["e", "several", { word: "ab" }],
+      ["f", "nothing", {}],
+      ["g", "greet", {}],
+      ["h", "wait", {}],
+    ),
+    { allow: ["greet|fail|count|several|nothing"] },
+  );
+  assert.deepEqual(
+    result.results.map(({ id, status, value }) => [id, status.code, value]),
+    [
+      ["a", "OK", "Hello, you!"],
+      ["b", "NOT_FOUND", undefined],
+      ["c", "OK", [0]],
+      ["d", "OK", []],
+      ["e", "OK", { length: 2, letters: ["a", "b"], upper: "AB" }],
+      ["f", "OK", {}],
+      ["g", "INVALID_ARGUMENT", undefined],
+      ["h", "PERMISSION_DENIED", undefined],
+    ],
+  );
+  assert.equal(result.results[0]?.log, "Greeting you.");
+  assert.equal(result.backend, "claude");
+  assert.equal(result.messages.length, 1);
+  await assert.rejects(client.execute(reply(["a", "greet", {}]), { allow: ["("] }), {
+    code: "INVALID_ARGUMENT",
+    reason: "INVALID_PATTERN",
+  });
+  await assert.rejects(client.execute("no JSON at all"), { code: "INVALID_ARGUMENT" });
+  await assert.rejects(client.execute({ a: Number.NaN }), { code: "INVALID_ARGUMENT" });
+  const text = JSON.stringify(reply(["a", "greet", { who: "text" }]));
+  const { results } = await client.execute(text, { allow: ["greet"] });
+  assert.equal(results[0]?.value, "Hello, text!");
+});
+
+test("what happens while a reply is executed is told, the result last", async () => {
+  const events: ExecuteEvent[] = [];
+  const options = { allow: ["greet"] };
+  for await (const event of client.executeStream(reply(["a", "greet", { who: "x" }]), options)) {
+    events.push(event);
+  }
+  const kinds = events.map(({ type }) => type);
+  assert.deepEqual(kinds[0], "started");
+  assert.ok(kinds.includes("log") && kinds.includes("output"));
+  assert.deepEqual(kinds.slice(-2), ["finished", "result"]);
+  const last = events.at(-1);
+  assert.equal(last?.type === "result" && last.result.results[0]?.value, "Hello, x!");
+});
+
+test("a round that is stored is known again, and runs nothing twice", async () => {
+  let runs = 0;
+  const registry = new Registry().action({ name: "once" }, () => {
+    runs++;
+  });
+  const other = await connect(server.address, { registry });
+  const options = {
+    allow: ["once"],
+    store: true,
+    conversation: "round",
+    interactionId: "turn-1",
+  };
+  const first = await client.execute(reply(["a", "once", {}]), options);
+  const again = await client.execute(reply(["a", "once", {}]), options);
+  assert.equal(runs, 1);
+  assert.deepEqual(again.messages, first.messages);
+  const ids = [];
+  for await (const { id } of client.interactions.list("round")) {
+    ids.push(id);
+  }
+  assert.deepEqual(ids, ["turn-1", first.interaction.id]);
+  await other.close();
+});
+
+test("an action is run by the peer that its config names", async () => {
+  const mine = (who: string) =>
+    new Registry().action({ name: "whose", output: z.string() }, () => who);
+  const one = await connect(server.address, { registry: mine("one") });
+  const two = await connect(server.address, { registry: mine("two") });
+  const run = async (caller: Client, peer?: string) => {
+    const config = peer ?? {};
+    const options = { allow: ["whose"], actionConfigs: { whose: config } };
+    const { results } = await caller.execute(reply(["a", "whose", {}]), options);
+    return results[0]?.value ?? results[0]?.status.reason;
+  };
+  assert.equal(await run(one), "one");
+  assert.equal(await run(two, "a11://$sender"), "two");
+  assert.equal(await run(one, `a11://${two.sessionId}`), "two");
+  assert.equal(await run(one, "a11://nobody"), "UNKNOWN_SESSION");
+  const nobody = await connect(server.address);
+  assert.equal(await run(nobody), "NO_SENDER");
+  await Promise.all([one.close(), two.close(), nobody.close()]);
+});
+
+test("a node is written and read, from a place on and over broken connections", async () => {
+  const proxy = await startProxy(server.address);
+  const writer = await connect(proxy.address);
+  const session = await writer.openSession();
+  const node = await writer.writeNode("notes");
+  const read = (async () => {
+    const values = [];
+    for await (const value of client.readNode("notes", { session })) {
+      values.push(value);
+    }
+    return values;
+  })();
+  const values: unknown[] = [];
+  for (let at = 0; at < 20; at++) {
+    const value = at % 2 === 0 ? `text ${at}` : { at };
+    values.push(value);
+    const written = node.write(value);
+    if (at % 5 === 0) {
+      proxy.cut();
+    }
+    await written;
+  }
+  const more = Array.from({ length: 600 }, (_, at) => `more ${at}`);
+  values.push(...more);
+  await Promise.all(more.map((value) => node.write(value)));
+  await node.finish();
+  assert.deepEqual(await read, values);
+  const late = [];
+  for await (const value of client.readNode("notes", { session, offset: 18 })) {
+    late.push(value);
+  }
+  assert.deepEqual(late, values.slice(18));
+  await assert.rejects(node.write("past the end"), { reason: "PAST_FINAL" });
+  await assert.rejects(node.write("and again"), { reason: "PAST_FINAL" });
+  const failing = await writer.writeNode("failing", { session });
+  await failing.write("a");
+  await failing.fail(new StatusError("DATA_LOSS", "disk went away"));
+  await assert.rejects(
+    (async () => {
+      for await (const _ of client.readNode("failing", { session })) {
+        // Up to its end.
+      }
+    })(),
+    { code: "DATA_LOSS", message: "disk went away" },
+  );
+  await writer.close();
+  await proxy.close();
+});
+
+test("what would be lost on the way is equal after a round trip, or refused at the door", async () => {
+  const turn = interactionFromJson({
+    id: "odd",
+    created_at_millis: 2n ** 63n - 1n,
+    status: { code: 3, details: [{ big: 2n ** 63n - 1n, none: null }] },
+    content: [{ data: "/+8=" }],
+    colour: "red",
+  });
+  await client.interactions.append("odd", turn);
+  const { interaction } = await client.interactions.get("odd", "odd");
+  assert.ok(isSameInteraction(interaction, turn));
+  assert.equal(interaction.createdAtMillis, 2n ** 63n - 1n);
+  // An enum number and a field of a newer producer are kept in the bytes.
+  await client.interactions.append("odd", {
+    ...turn,
+    id: "newer",
+    $unknown: [{ no: 999, wireType: 0, data: new Uint8Array([5]) }],
+  });
+  const newer = await client.interactions.get("odd", "newer");
+  assert.equal(newer.interaction.$unknown?.[0]?.no, 999);
+  await assert.rejects(
+    client.interactions.append("odd", '{"id": "x", "content": [{"data": "_-8="}]}'),
+    {
+      code: "INVALID_ARGUMENT",
+    },
+  );
+});
+
+test("a run's output is read by whoever knows the run's id", async () => {
+  const run = `run_${crypto.randomUUID().replaceAll("-", "")}`;
+  const headers = { "x-a11-run": run };
+  assert.deepEqual(await client.call("count", { n: 3 }, { headers }), [0, 1, 2]);
+  const values = [];
+  for await (const value of host.readNode("output", { run, offset: 1 })) {
+    values.push(value);
+  }
+  assert.deepEqual(values, [1, 2]);
+});

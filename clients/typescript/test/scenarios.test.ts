@@ -1,0 +1,195 @@
+/** Faults that software of this kind is known for, against a real service. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { createClient, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import * as z from "zod";
+import { ActionService } from "../src/gen/a11/v1/action_service_pb.js";
+import { PeerService } from "../src/gen/a11/v1/peer_service_pb.js";
+import { bytes, type Client, connect, Registry, StatusError } from "../src/index.js";
+import { actions, seen, until } from "./support/actions.js";
+import { runNode } from "./support/program.js";
+import { atRoot, type Server, startServer } from "./support/server.js";
+
+const PIECE = 64 * 1024;
+
+let server: Server;
+let host: Client;
+let client: Client;
+let transport: Transport;
+
+before(async () => {
+  server = await startServer("--session-grace", "1s");
+  const registry = actions()
+    .action({ name: "long_error" }, () => {
+      throw new StatusError("ABORTED", "e".repeat(100_000));
+    })
+    .action(
+      { name: "flood", input: z.object({ pieces: z.int() }), output: bytes() },
+      async function* ({ pieces }) {
+        for (let at = 0; at < pieces; at++) {
+          yield new Uint8Array(PIECE);
+        }
+      },
+    );
+  host = await connect(server.address, { registry });
+  client = await connect(server.address);
+  transport = createGrpcTransport({ baseUrl: `http://${server.address}` });
+});
+
+after(async () => {
+  await client.close();
+  await host.close();
+  await server.stop();
+});
+
+/** A stream of requests that sends nothing until it is ended. */
+function silence() {
+  let end: () => void = () => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  // biome-ignore lint/correctness/useYield: that is the point.
+  async function* requests(): AsyncGenerator<never> {
+    await ended;
+  }
+  return { requests: requests(), end };
+}
+
+test("1: a silent bidirectional stream has its response headers at once", async () => {
+  const open = [
+    (requests: AsyncIterable<never>, onHeader: () => void) =>
+      createClient(PeerService, transport).openSession(requests, { onHeader }),
+    (requests: AsyncIterable<never>, onHeader: () => void) =>
+      createClient(ActionService, transport).callAction(requests, { onHeader }),
+  ];
+  for (const start of open) {
+    const { requests, end } = silence();
+    let headers = 0;
+    const responses = start(requests, () => headers++)[Symbol.asyncIterator]();
+    const first = responses.next().catch(() => undefined);
+    await until(() => headers === 1, "the headers");
+    end();
+    await first;
+  }
+});
+
+test("2: a stream that is not read holds up itself, and little of it is kept", async () => {
+  const unread = await client.start("flood", { pieces: 4000 });
+  const others = Array.from({ length: 9 }, async () => {
+    let received = 0;
+    for await (const _ of client.stream("flood", { pieces: 20 })) {
+      received++;
+    }
+    return received;
+  });
+  assert.deepEqual(await Promise.all(others), Array(9).fill(20));
+  // Two windows at the most: one of the caller's node, one of the host's.
+  assert.ok(client.heldBytes < 1 << 20, `${client.heldBytes} B`);
+  assert.ok(host.heldBytes < 2 << 20, `${host.heldBytes} B`);
+  unread.cancel();
+});
+
+test("2: much data to a slow reader takes bounded memory", async () => {
+  let received = 0;
+  let mostHeld = 0;
+  for await (const _ of client.stream("flood", { pieces: 400 })) {
+    received++;
+    mostHeld = Math.max(mostHeld, client.heldBytes, host.heldBytes);
+    if (received % 16 === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+  assert.equal(received, 400);
+  assert.ok(mostHeld < 2 << 20, `${mostHeld} B`);
+});
+
+test("3: an unknown action is refused while its inputs are written, each time the same", async () => {
+  const rpc = createClient(ActionService, transport);
+  async function* requests() {
+    yield { message: { case: "start" as const, value: { action: "nope" } } };
+    for (;;) {
+      const fragments = [{ id: "text", continued: true }];
+      yield { message: { case: "inputs" as const, value: { fragments } } };
+    }
+  }
+  async function* words() {
+    for (;;) {
+      yield "word";
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  const told = new Set<string>();
+  const tell = (error: unknown) => {
+    const { code, reason, message } = StatusError.from(error);
+    told.add(`${code} ${reason} ${message}`);
+  };
+  for (let time = 0; time < 100; time++) {
+    try {
+      for await (const _ of rpc.callAction(requests())) {
+        assert.fail("it answered");
+      }
+    } catch (error) {
+      tell(error);
+    }
+    await client.call("nope", { text: words() }).catch(tell);
+  }
+  assert.deepEqual([...told], ['NOT_FOUND UNKNOWN_ACTION there is no action "nope"']);
+});
+
+test("3: an action that goes while a call writes refuses it with the same status", async () => {
+  const registry = new Registry();
+  const other = await connect(server.address, { registry });
+  registry.action({ name: "gone", input: z.object({ text: z.string() }) }, () => {});
+  await other.host(registry);
+  await client.schema("gone");
+  registry.remove("gone");
+  await other.host(registry);
+  const failure = await client.call("gone", { text: "x" }).catch(StatusError.from);
+  assert.ok(failure instanceof StatusError);
+  assert.deepEqual([failure.code, failure.reason], ["NOT_FOUND", "UNKNOWN_ACTION"]);
+  await other.close();
+});
+
+test("5: a client that dies takes its one-shot call with it at once, its session later", async () => {
+  const start = (kind: string) =>
+    runNode([
+      "--import",
+      import.meta.resolve("tsx"),
+      atRoot("clients/typescript/test/support/dying.ts"),
+      server.address,
+      kind,
+    ]);
+  const oneShot = start("one-shot");
+  await until(() => seen.started.includes("one-shot"), "the one-shot call");
+  const session = start("session");
+  await until(() => seen.started.includes("session"), "the session's call");
+  oneShot.process.kill("SIGKILL");
+  await until(() => seen.cancelled.some((it) => it.startsWith("one-shot ")), "its end");
+  const killed = performance.now();
+  session.process.kill("SIGKILL");
+  await session.ended;
+  await until(() => seen.cancelled.some((it) => it.startsWith("session ")), "its end");
+  const took = performance.now() - killed;
+  assert.ok(took > 800, `after ${took} ms, within the grace period of 1 s`);
+});
+
+test("5: a half-close alone cancels nothing", async () => {
+  const call = await client.start("upper");
+  await call.write("words", "a");
+  await call.close("words");
+  assert.deepEqual(await call.result(), ["A"]);
+});
+
+test("7: large values arrive, larger ones are refused, and the connection goes on", async () => {
+  const large = "x".repeat(5 << 20);
+  assert.equal(await client.call("any", { value: large }), large);
+  const failure = await client.call("any", { value: "x".repeat(20 << 20) }).catch(StatusError.from);
+  assert.ok(failure instanceof StatusError);
+  assert.deepEqual([failure.code, failure.reason], ["RESOURCE_EXHAUSTED", "SESSION_LIMIT"]);
+  assert.equal(await client.call("greet", { who: "you" }), "Hello, you!");
+  const long = await client.call("long_error").catch(StatusError.from);
+  assert.ok(long instanceof StatusError && long.code === "ABORTED");
+  assert.match(long.message, /^e+… \[cut/);
+});
