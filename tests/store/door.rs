@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use a11_grpc::{
-    interaction::{Interaction, document, store::Store},
+    client::MAX_MESSAGE_BYTES,
+    interaction::{
+        Interaction, document,
+        store::{MAX_RECORD_BYTES, Store},
+    },
     service::InteractionApi,
     wire::{
         Chunk, Code, Status,
@@ -16,6 +20,7 @@ use a11_grpc::{
     },
 };
 use bytes::Bytes;
+use futures::StreamExt as _;
 use prost::Message as _;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Channel, Server};
@@ -25,12 +30,15 @@ type Client = InteractionServiceClient<Channel>;
 async fn serve(store: Arc<dyn Store>) -> Client {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
-    let service = InteractionServiceServer::new(InteractionApi::new(store));
+    let service = InteractionServiceServer::new(InteractionApi::new(store))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let server = Server::builder()
         .add_service(service)
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
-    Client::connect(format!("http://{address}")).await.expect("connected")
+    let client = Client::connect(format!("http://{address}")).await.expect("connected");
+    client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
 /// The ways in.
@@ -211,4 +219,55 @@ pub async fn what_is_kept_is_read_back_and_the_rest_is_refused_at_the_door(store
             }
         }
     }
+}
+
+pub async fn the_largest_interaction_is_handed_out_in_every_form(store: Arc<dyn Store>) {
+    let of_bytes = |id: &str, bytes: usize| {
+        let mut interaction = Interaction { id: id.to_owned(), ..Default::default() };
+        interaction.content = vec![Chunk::new("image/png", "")];
+        // Tags and lengths around the payload.
+        let around = interaction.encoded_len() + 3 * 4;
+        interaction.content = vec![Chunk::new("image/png", vec![7; bytes - around])];
+        Body::Encoded(EncodedInteraction {
+            media_type: document::PROTOBUF.to_owned(),
+            data: interaction.encode_to_vec().into(),
+        })
+    };
+    let mut client = serve(store).await;
+    let append =
+        |body| pb::AppendInteractionRequest { conversation: "large".to_owned(), body: Some(body) };
+    let too_large = append(of_bytes("z", MAX_RECORD_BYTES + 100));
+    let status = client.append_interaction(too_large).await.expect_err("too large");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    // The page goes on after one that nearly fills it.
+    for (id, bytes) in [("a", 4_100_000), ("x", MAX_RECORD_BYTES), ("b", 1_000)] {
+        client.append_interaction(append(of_bytes(id, bytes))).await.expect(id);
+    }
+    for form in [RecordForm::Encoded, RecordForm::Decoded] {
+        get(&mut client, "large", form).await;
+        let (mut ids, mut after_position) = (String::new(), 0);
+        while ids.len() < 3 {
+            let request = pb::ListInteractionsRequest {
+                conversation: "large".to_owned(),
+                after_position,
+                form: form as i32,
+                ..Default::default()
+            };
+            let page = client.list_interactions(request).await.expect("a page").into_inner();
+            ids.extend(page.records.iter().map(|record| record.id.as_str()));
+            after_position = page.records.last().expect("at least one").position;
+        }
+        assert_eq!(ids, "axb");
+    }
+    let request = pb::ExportConversationRequest { conversation: "large".into(), after_position: 0 };
+    let exported = client.export_conversation(request).await.expect("exported").into_inner();
+    let lines: Vec<_> = exported.map(|lines| lines.expect("lines")).collect().await;
+    let lines = lines.into_iter().map(|lines| pb::ImportConversationRequest {
+        conversation: "copy".into(),
+        json_lines: lines.json_lines,
+    });
+    let lines: Vec<_> = lines.collect();
+    client.import_conversation(tokio_stream::iter(lines)).await.expect("imported");
+    let copy = get(&mut client, "copy", RecordForm::Encoded).await;
+    assert_eq!(copy, get(&mut client, "large", RecordForm::Encoded).await);
 }

@@ -130,8 +130,8 @@ async def test_mistakes_are_told_in_one_line_with_an_exit_code(address: str, fol
         check("pack.tools:MISSING", address, 2, "it has: REGISTRY, OTHER, EMPTY"),
         check("pack.tools:NUMBER", address, 2, "NUMBER is no Registry"),
         check("pack.tools:EMPTY", address, 2, "no actions"),
-        check("pack.tools", "ftp://x", 1, "not a server's address"),
-        check("pack.tools", "127.0.0.1:1", 1, "cannot reach the server"),
+        check("pack.tools", "ftp://x", 2, "not a server's address"),
+        check("pack.tools", "127.0.0.1:1", 3, "cannot reach the server"),
     )
 
 

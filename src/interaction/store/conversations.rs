@@ -104,9 +104,10 @@ pub struct After {
 }
 
 impl After {
-    /// The page after a position, of at most 100 interactions and about 16 MiB.
+    /// The page after a position, of at most 100 interactions, and 4 MiB
+    /// or the one that goes beyond.
     pub fn position(position: u64) -> Self {
-        Self { position, count: 100, bytes: 16 << 20 }
+        Self { position, count: 100, bytes: 4 << 20 }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{error::Error, sync::Arc};
 
 use thiserror::Error;
 
-use super::super::error::InteractionError;
+use super::{super::error::InteractionError, record::MAX_RECORD_BYTES};
 use crate::wire::{Reason, Status};
 
 /// Why something cannot be kept, whatever the store holds.
@@ -21,6 +21,9 @@ pub enum RecordError {
     /// The media type is longer than 255 characters.
     #[error("media_type has more than 255 characters")]
     MediaTypeTooLong,
+    /// It is larger than could be handed out again.
+    #[error("the interaction has {0} bytes; at most {MAX_RECORD_BYTES} are kept")]
+    TooLarge(usize),
     /// It is no interaction, or not a valid one.
     #[error(transparent)]
     Interaction(#[from] InteractionError),
@@ -30,9 +33,9 @@ impl From<RecordError> for Status {
     fn from(error: RecordError) -> Self {
         match error {
             RecordError::Interaction(error) => error.into(),
-            RecordError::BadName { .. } | RecordError::MediaTypeTooLong => {
-                Status::of(Reason::InvalidRequest, error.to_string())
-            }
+            RecordError::BadName { .. }
+            | RecordError::MediaTypeTooLong
+            | RecordError::TooLarge(_) => Status::of(Reason::InvalidRequest, error.to_string()),
         }
     }
 }

@@ -21,7 +21,7 @@ pub use conversations::{After, Appended, Conversation, Conversations, Existed, F
 pub use error::{RecordError, StoreError};
 pub use name::{ConversationName, RecordId};
 pub use open::{OpenError, open};
-pub use record::{Record, Stored};
+pub use record::{MAX_RECORD_BYTES, Record, Stored};
 pub use rounds::{HeldRound, Opened, RecordedCall, RoundKey, Rounds};
 pub use watch::{Watched, watch};
 

@@ -12,6 +12,10 @@ use super::{
 };
 use crate::wire::pb::Interaction;
 
+/// The largest interaction that is kept, in bytes as it is appended. With a page
+/// before it, and as JSON a third larger, it still fits a message.
+pub const MAX_RECORD_BYTES: usize = 40 * 1024 * 1024;
+
 /// An interaction to be kept. One that exists can be read back.
 #[derive(Debug, Clone)]
 pub struct Record {
@@ -32,6 +36,9 @@ impl Record {
     pub fn from_bytes(bytes: Bytes, media_type: &str) -> Result<Self, RecordError> {
         if media_type.chars().count() > MAX_LEN {
             return Err(RecordError::MediaTypeTooLong);
+        }
+        if bytes.len() > MAX_RECORD_BYTES {
+            return Err(RecordError::TooLarge(bytes.len()));
         }
         let interaction = document::decode_turn(bytes.clone(), media_type)?;
         Self::new(media_type.to_owned(), bytes, interaction)

@@ -18,12 +18,12 @@ from typing import NoReturn
 
 import a11_grpc
 from a11_grpc.hosting.registry import Registry
-from a11_grpc.wire.status import StatusError
+from a11_grpc.wire.status import Code, StatusError
 
 SYMBOL = "REGISTRY"
 """The registry's name in the module, unless another one is given."""
 
-EXIT_FAILED = 1
+EXIT_FAILED = 3
 """The server cannot be reached, or serves none of the actions."""
 EXIT_USAGE = 2
 """What was asked for is wrong: no such module, no registry in it, no actions in that."""
@@ -37,8 +37,8 @@ connection that breaks is resumed, a session that is lost is opened anew.
 """
 
 _EPILOGUE = """\
-exit codes: 0 ended by SIGINT or SIGTERM; 1 the server cannot be reached or serves none of the
-actions; 2 wrong arguments, no such module or registry.
+exit codes: 0 ended by SIGINT or SIGTERM; 2 wrong arguments, no such module or registry; 3 the
+server cannot be reached or serves none of the actions.
 
 examples:
   python -m a11_grpc host mypkg.actions --server 127.0.0.1:50051
@@ -73,7 +73,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         return EXIT_USAGE
     except StatusError as error:
         print(f"error: {error.message}", file=sys.stderr)
-        return EXIT_FAILED
+        return EXIT_USAGE if error.code is Code.INVALID_ARGUMENT else EXIT_FAILED
     except KeyboardInterrupt:
         return 0
 
