@@ -160,7 +160,10 @@ impl RemoteCall {
                     received = true;
                     // Where the call failed too, its own status says more.
                     if let Err(failure) = outputs && status.as_ref().is_none_or(Status::is_ok) {
-                        let ended = ended.as_mut().now_or_never();
+                        let ended = match status {
+                            None => ended.as_mut().now_or_never(),
+                            Some(_) => None,
+                        };
                         return Err(ended.filter(|it| !it.is_ok()).unwrap_or(failure));
                     }
                 }

@@ -153,7 +153,8 @@ impl CallState {
     /// Says which nodes there are, and what others are.
     pub(super) fn declare(&mut self, ids: Vec<String>, otherwise: Reason) {
         let declared = Declared { ids, otherwise };
-        self.fault = self.inboxes.iter().find_map(|inbox| declared.fault(&inbox.id));
+        let undeclared = self.inboxes.iter().find_map(|inbox| declared.fault(&inbox.id));
+        self.fault = self.fault.take().or(undeclared);
         self.declared = Some(declared);
     }
 
