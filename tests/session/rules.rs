@@ -6,12 +6,12 @@ use std::sync::{
 };
 
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
-use a11_grpc::client::{Client, Peer};
+use a11_grpc::client::{Client, Peer, actions};
 use a11_grpc::wire::pb::{self, frame::Body};
 use a11_grpc::wire::{Chunk, NodeFragment, Reason, Status};
 
 use crate::frames::Frames;
-use crate::service::{Service, host_echo, host_endless};
+use crate::service::{Service, host_echo, host_endless, host_name};
 
 fn at(seq: u32, fragment: NodeFragment) -> NodeFragment {
     NodeFragment { seq: Some(seq), ..fragment }
@@ -111,6 +111,23 @@ async fn a_call_whose_frames_are_wrong_ends_with_what_is_wrong() {
     let two = vec![value(Chunk::text("1")), value(Chunk::text("2"))];
     check(call("echo"), two, Reason::PastFinal).await;
     check(call("echo"), vec![NodeFragment::end("other")], Reason::UndeclaredInput).await;
+}
+
+#[tokio::test]
+async fn an_rpc_says_how_deep_it_is_as_a_frame_does() {
+    let service = Service::start().await;
+    host_name(&service.registry, "who", "me");
+    let mut client = actions(service.channel().await);
+    let mut check = async |depth: &str, expected: Result<(), Reason>| {
+        let headers = [("x-a11-depth".to_owned(), depth.to_owned().into())].into();
+        let request = pb::RunActionRequest { action: "who".into(), headers, ..Default::default() };
+        let ran = client.run_action(request).await.map(drop);
+        assert_eq!(ran.map_err(|status| Status::from(status).reason), expected, "{depth}");
+    };
+    check("31", Ok(())).await;
+    check("32", Err(Reason::TooDeep)).await;
+    check("4294967295", Err(Reason::TooDeep)).await;
+    check("deep", Err(Reason::InvalidRequest)).await;
 }
 
 /// Answers each call with a call of `other`, its headers as they came, until it is
