@@ -15,7 +15,7 @@ use a11_grpc::action::{
     scope::MAX_DEPTH,
     typed::{Incoming, Outgoing},
 };
-use a11_grpc::wire::{Code, Headers, Reason, Status};
+use a11_grpc::wire::{Chunk, Code, Headers, Reason, Status};
 use futures::StreamExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -241,6 +241,41 @@ async fn a_handler_that_breaks_its_schema_is_told_so() {
     };
     check("nope", "x".into(), "has no output \"nope\"").await;
     check("text", 5.into(), "not a string").await;
+}
+
+#[tokio::test]
+async fn an_output_of_another_kind_or_left_out_is_the_actions_fault() {
+    let check = async |port: Port, chunk: Option<Chunk>, expected: Option<&str>| {
+        let registry = Registry::new();
+        let run_it = handler(move |context: Context| {
+            let chunk = chunk.clone();
+            async move {
+                match chunk {
+                    Some(chunk) => context.write_chunk("out", chunk).await,
+                    None => Ok(()),
+                }
+            }
+        });
+        registry.register(action("a").output(port).build(), run_it).expect("registers");
+        let status = run(registry, "a", serde_json::json!({})).await.status;
+        match expected {
+            None => assert!(status.is_ok(), "{status}"),
+            Some(text) => {
+                assert_eq!(status.reason, Reason::InvalidOutput, "{status}");
+                assert!(status.message.contains(text), "{status}");
+            }
+        }
+    };
+    let text = || Port::text("out");
+    let picture = || Some(Chunk::new("image/png", "x"));
+    check(text(), picture(), Some("expected text/plain, got image/png")).await;
+    check(Port::json("out"), picture(), Some("expected application/json")).await;
+    check(Port::of("out", "image/jpeg"), picture(), None).await;
+    check(text(), None, None).await;
+    check(text().required(), None, Some("did not put out \"out\"")).await;
+    check(text().required(), Some(Chunk::null()), Some("did not put out")).await;
+    check(text().required(), Some(Chunk::text("")), None).await;
+    check(text().required().stream(), None, None).await;
 }
 
 #[derive(Deserialize, JsonSchema)]

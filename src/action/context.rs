@@ -22,7 +22,7 @@ use super::{
 use crate::node::{Node, Piece, Reader, Writer};
 use crate::wire::chunk::Kind;
 use crate::wire::pb::LogEntry;
-use crate::wire::{Chunk, Headers, Name, Reason, Status};
+use crate::wire::{Chunk, Headers, Name, NodeFragment, Reason, Status, headers};
 
 /// One call, seen from its handler. Cheap to clone.
 #[derive(Clone)]
@@ -80,6 +80,18 @@ impl Context {
     /// future is dropped then; work that it has put elsewhere can watch this.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.0.cancelled
+    }
+
+    /// How many calls those that this one makes are made within.
+    pub fn depth(&self) -> u32 {
+        self.0.scope.depth
+    }
+
+    /// The headers that calls made for this one send along without being told.
+    pub fn flowing_headers(&self) -> Headers {
+        let flows = |name: &str| headers::flows(name) && name != headers::IDEMPOTENCY_KEY;
+        let flowing = self.headers().iter().filter(|(name, _)| flows(name));
+        flowing.map(|(name, value)| (name, value.clone())).collect()
     }
 
     /// The registry of the program.
@@ -270,12 +282,11 @@ impl Output {
         if chunk.media_type().is_empty() {
             chunk.set_media_type(self.port.media_type());
         }
-        self.writer
-            .write(match self.port.cardinality() {
-                Cardinality::Unary => Piece::last(chunk),
-                Cardinality::Stream => Piece::more(chunk),
-            })
-            .await
+        self.write_piece(match self.port.cardinality() {
+            Cardinality::Unary => Piece::last(chunk),
+            Cardinality::Stream => Piece::more(chunk),
+        })
+        .await
     }
 
     /// Writes one piece of a value or stream, saying itself whether more follows.
@@ -283,7 +294,34 @@ impl Output {
     /// # Errors
     /// As [`Context::write`].
     pub async fn write_piece(&mut self, piece: Piece) -> Result<(), Status> {
+        self.check(piece.chunk())?;
         self.writer.write(piece).await
+    }
+
+    /// Writes a fragment at its own place, whatever its id.
+    ///
+    /// # Errors
+    /// As [`Context::write`], and where it contradicts what is there.
+    pub async fn write_fragment(&mut self, fragment: NodeFragment) -> Result<(), Status> {
+        self.check(fragment.chunk())?;
+        self.writer.write_fragment(fragment).await
+    }
+
+    /// Whether a chunk can be a value of the port, as far as its media type says.
+    fn check(&self, chunk: Option<&Chunk>) -> Result<(), Status> {
+        let media_type = chunk.map_or("", Chunk::media_type);
+        if media_type.is_empty() || chunk.is_some_and(Chunk::is_null) {
+            return Ok(());
+        }
+        match (self.port.kind(), Kind::of(media_type)) {
+            (Kind::Text | Kind::Json, Kind::Image | Kind::Audio | Kind::Bytes) => {
+                let media_type: String = media_type.chars().take(255).collect();
+                let (name, declared) = (self.port.name(), self.port.media_type());
+                let message = format!("output {name:?}: expected {declared}, got {media_type}");
+                Err(Status::of(Reason::InvalidOutput, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Ends a stream: what was written is all of it.

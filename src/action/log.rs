@@ -12,6 +12,8 @@ pub use crate::wire::pb::{LogEntry, LogLevel};
 
 /// The longest text of one entry, in bytes; a longer one is cut.
 pub const MAX_ENTRY_BYTES: usize = 64 * 1024;
+/// The longest channel of one entry; a longer one is cut.
+pub const MAX_CHANNEL_CHARS: usize = 255;
 /// How much is held for whoever listens; past it the oldest entries go.
 pub const MAX_HELD_BYTES: usize = 256 * 1024;
 /// How many entries are held.
@@ -41,6 +43,10 @@ impl Log {
     /// Adds an entry; never waits. After the run has ended nothing is added.
     pub(super) fn add(&self, mut entry: LogEntry) {
         cut(&mut entry.text);
+        // No name is longer.
+        if let Some((end, _)) = entry.channel.char_indices().nth(MAX_CHANNEL_CHARS) {
+            entry.channel.truncate(end);
+        }
         let mut held = self.0.lock();
         if held.closed {
             return;
@@ -93,5 +99,22 @@ fn cut(text: &mut String) {
         }
         text.truncate(end);
         text.push_str(NOTICE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_entry_holds_is_cut() {
+        let log = Log::default();
+        let channel = "é".repeat(MAX_CHANNEL_CHARS + 1);
+        log.add(LogEntry { channel, ..LogEntry::info("é".repeat(MAX_ENTRY_BYTES)) });
+        let Poll::Ready(entry) = log.poll_next(&mut Context::from_waker(Waker::noop())) else {
+            panic!("nothing was added")
+        };
+        assert_eq!(entry.channel.chars().count(), MAX_CHANNEL_CHARS);
+        assert!(entry.text.len() <= MAX_ENTRY_BYTES && entry.text.ends_with("[cut]"));
     }
 }

@@ -16,7 +16,7 @@ use super::{
     scope::Call,
 };
 use crate::node::{Piece, join};
-use crate::wire::{Headers, Reason, Status, headers};
+use crate::wire::{Headers, Reason, Status};
 
 /// A nested call in the making.
 #[must_use = "a call does nothing until it is run"]
@@ -30,11 +30,7 @@ pub struct NestedCall {
 
 impl NestedCall {
     pub(super) fn new(context: Context, action: &str) -> Self {
-        let flowing = context
-            .headers()
-            .iter()
-            .filter(|(name, _)| headers::flows(name) && *name != headers::IDEMPOTENCY_KEY);
-        let headers = flowing.map(|(name, value)| (name, value.clone())).collect();
+        let headers = context.flowing_headers();
         Self { context, action: action.to_owned(), arguments: vec![], headers, timeout: None }
     }
 

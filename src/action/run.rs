@@ -20,6 +20,7 @@ use super::{
     context::{Context, ContextParts},
     inputs::Inputs,
     log::Log,
+    port::Cardinality,
     registry::Handler,
     schema::ActionSchema,
     scope::{Call, Handlers, Lease, Scope, Slot, arriving_headers},
@@ -253,6 +254,7 @@ async fn run_handler(
     handlers: Arc<Handlers>,
 ) -> Status {
     let name = context.action().clone();
+    let schema = context.schema().clone();
     let deadline = context.deadline();
     let late = name.clone();
     let run = async move {
@@ -275,7 +277,7 @@ async fn run_handler(
         }
     };
     let status = match AssertUnwindSafe(run).catch_unwind().await {
-        Ok(Ok(())) => Status::ok(),
+        Ok(Ok(())) => missing_output(&schema, &outputs).unwrap_or_else(Status::ok),
         // A handler cannot fail with success.
         Ok(Err(status)) if status.is_ok() => Status::ok(),
         Ok(Err(status)) => status,
@@ -293,6 +295,18 @@ async fn run_handler(
         if status.is_ok() { node.close() } else { node.fail(status.clone()) }
     }
     status
+}
+
+/// What an action that left out a required output fails with. A stream of no values
+/// is put out as well.
+fn missing_output(schema: &ActionSchema, outputs: &[Node]) -> Option<Status> {
+    let mut ports = schema.outputs().iter().zip(outputs);
+    let (port, _) = ports.find(|(port, node)| {
+        port.is_required() && port.cardinality() == Cardinality::Unary && !node.has_value()
+    })?;
+    let (action, port) = (schema.name(), port.name());
+    let message = format!("{action:?} did not put out {port:?}, which it always does");
+    Some(Status::of(Reason::InvalidOutput, message))
 }
 
 fn out_of_time(action: &Name) -> Status {

@@ -108,6 +108,12 @@ impl Scope {
         Self { root: Arc::new(Root { registry, slots, handlers }), depth: 0 }
     }
 
+    /// The same for calls that are made within so many others elsewhere.
+    #[must_use]
+    pub fn at(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+
     /// The registry that calls are found in.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.root.registry
@@ -134,7 +140,7 @@ impl Scope {
     }
 
     pub(super) fn nested(&self) -> Self {
-        Self { root: self.root.clone(), depth: self.depth + 1 }
+        Self { root: self.root.clone(), depth: self.depth.saturating_add(1) }
     }
 }
 
@@ -152,6 +158,8 @@ pub(super) fn arriving_headers(
     deadline: Option<Instant>,
 ) -> Headers {
     let schema = entry.schema();
+    // The scope knows it, and counts it on.
+    sent.remove(headers::DEPTH);
     if sent.iter().any(|(name, _)| !schema.takes_header(name)) {
         sent = sent
             .iter()

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::peer::Client;
-use crate::action::{ActionSchema, Call, Entry, Event, Inputs, Outputs, Run, Scope};
+use crate::action::{ActionSchema, Call, Context, Entry, Event, Inputs, Outputs, Run, Scope};
 use crate::session::driver::RemoteAction;
 use crate::wire::pb::action_service_client::ActionServiceClient;
 use crate::wire::{Headers, Reason, Status, headers, pb};
@@ -22,18 +22,38 @@ pub struct ClientCall {
     arguments: Vec<(String, Result<Box<RawValue>, String>)>,
     headers: Headers,
     timeout: Option<Duration>,
+    depth: u32,
+    end: Option<Instant>,
 }
 
 impl ClientCall {
     pub(super) fn new(client: Client, action: &str) -> Self {
-        let (headers, timeout) = (Headers::default(), None);
-        Self { client, action: action.to_owned(), arguments: vec![], headers, timeout }
+        Self {
+            client,
+            action: action.to_owned(),
+            arguments: vec![],
+            headers: Headers::default(),
+            timeout: None,
+            depth: 0,
+            end: None,
+        }
     }
 
     /// Gives an argument, by port name; a stream port takes a list.
     pub fn argument<T: Serialize + ?Sized>(mut self, port: &str, value: &T) -> Self {
         let value = to_raw_value(value).map_err(|error| error.to_string());
         self.arguments.push((port.to_owned(), value));
+        self
+    }
+
+    /// Makes it a part of a call that runs here: the headers that flow go along, how
+    /// deep it is, and the time that is left.
+    pub fn within(mut self, context: &Context) -> Self {
+        let own = std::mem::replace(&mut self.headers, context.flowing_headers());
+        self.headers.extend(own.iter().map(|(name, value)| (name, value.clone())));
+        self.headers.remove(headers::DEADLINE);
+        self.depth = context.depth();
+        self.end = context.deadline();
         self
     }
 
@@ -108,9 +128,11 @@ impl ClientCall {
         let run_id = self.headers.value(headers::RUN).cloned();
         let action = RemoteAction::of(self.client.session()).reachable_as(run_id);
         let entry = Entry::new(schema, Arc::new(action));
-        let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let own = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = own.into_iter().chain(self.end).min();
+        let depth = self.depth.max(self.headers.depth()?);
         let id = format!("call_{}", Uuid::new_v4().simple());
-        Scope::root(Arc::default()).start(Call {
+        Scope::root(Arc::default()).at(depth).start(Call {
             id,
             entry,
             inputs,

@@ -107,6 +107,7 @@ pub(super) struct Buffer {
     highest: Option<u32>,
     last: Option<u32>,
     end: Option<End>,
+    has_value: bool,
     /// What a chunk without a media type is.
     media_type: String,
     capacity: usize,
@@ -123,6 +124,7 @@ impl Buffer {
             highest: None,
             last: None,
             end: None,
+            has_value: false,
             media_type,
             capacity,
         }
@@ -159,7 +161,12 @@ impl Buffer {
         let seq = match (seq, self.highest) {
             (Some(seq), _) => seq,
             (None, None) => 0,
-            (None, Some(highest)) => highest.checked_add(1).ok_or(NodeError::Full(highest))?,
+            (None, Some(highest)) => match (highest.checked_add(1), self.last) {
+                (Some(seq), _) => seq,
+                // There is no place after it, whatever that would be called.
+                (None, Some(last)) => return Err(NodeError::PastFinal { seq: highest, last }),
+                (None, None) => return Err(NodeError::Full(highest)),
+            },
         };
         if let Some(last) = self.last.filter(|last| seq > *last) {
             return Err(NodeError::PastFinal { seq, last });
@@ -205,6 +212,7 @@ impl Buffer {
                 chunk.media_type().clone_into(&mut self.media_type);
             }
         }
+        self.has_value |= !piece.is_null();
         let written = self.written() + piece.cost() as u64;
         self.kept.push_back((piece, written));
     }
@@ -258,6 +266,11 @@ impl Buffer {
         if self.end.is_none() {
             self.end = Some(End::Failed(status));
         }
+    }
+
+    /// Whether a piece in order carries a value.
+    pub(super) fn has_value(&self) -> bool {
+        self.has_value
     }
 
     /// Whether the final fragment and all before it are there.

@@ -114,6 +114,16 @@ impl Node {
         (shared.buffer.next_seq(), completeness)
     }
 
+    /// Whether both are handles to one node.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether anything was written in order that carries a value.
+    pub fn has_value(&self) -> bool {
+        self.0.lock().buffer.has_value()
+    }
+
     /// How many bytes it holds, counted as for its capacity.
     pub fn held_bytes(&self) -> usize {
         self.0.lock().buffer.held_bytes()

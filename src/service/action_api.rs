@@ -126,10 +126,11 @@ impl ActionService for ActionApi {
         request: Request<pb::ExecuteActionsFromInteractionRequest>,
     ) -> Result<Response<pb::ExecuteActionsFromInteractionResponse>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
+        let scope = self.scope().at(caller.depth);
         let work =
             round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())
                 .await?;
-        Ok(Response::new(round::run(&self.scope(), work).await?))
+        Ok(Response::new(round::run(&scope, work).await?))
     }
 
     type StreamActionsFromInteractionStream = EventStream<pb::StreamActionsFromInteractionResponse>;
@@ -139,8 +140,9 @@ impl ActionService for ActionApi {
         request: Request<pb::StreamActionsFromInteractionRequest>,
     ) -> Result<Response<Self::StreamActionsFromInteractionStream>, tonic::Status> {
         let caller = Caller::new(request.metadata())?;
+        let scope = self.scope().at(caller.depth);
         let request = request.into_inner().request.unwrap_or_default();
         let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request).await?;
-        Ok(Response::new(Box::pin(round::events(self.scope(), work))))
+        Ok(Response::new(Box::pin(round::events(scope, work))))
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct Caller {
     pub(super) grpc_timeout: Option<Duration>,
     /// The deadline in the headers.
     pub(super) deadline: Option<Instant>,
+    /// How many calls it calls within.
+    pub(super) depth: u32,
     /// The id under which the run is to be reached.
     pub(super) run_id: Option<String>,
 }
@@ -26,8 +28,8 @@ impl Caller {
     /// Reads request metadata.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a deadline that is no number, for a run's id that could
-    /// be guessed, and for binary metadata that is no base64.
+    /// INVALID_ARGUMENT for a deadline or depth that is no number, for a run's id
+    /// that could be guessed, and for binary metadata that is no base64.
     pub(super) fn new(metadata: &MetadataMap) -> Result<Self, Status> {
         let mut caller = Self::default();
         for entry in metadata.iter() {
@@ -49,7 +51,8 @@ impl Caller {
             .get("grpc-timeout")
             .and_then(|value| value.to_str().ok())
             .and_then(grpc_timeout);
-        caller.deadline = deadline(&caller.headers)?;
+        caller.deadline = caller.headers.deadline()?;
+        caller.depth = caller.headers.depth()?;
         caller.run_id = RunNodes::id_in(&mut caller.headers)?;
         Ok(caller)
     }
@@ -57,11 +60,13 @@ impl Caller {
     /// Adds the headers of the message itself. Of two deadlines the earlier holds.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new), and past [`headers::MAX_BYTES`].
     pub(super) fn add_headers(&mut self, own: BTreeMap<String, Bytes>) -> Result<(), Status> {
         let mut own = Headers::from_iter(own);
         self.run_id = RunNodes::id_in(&mut own)?.or(self.run_id.take());
-        self.deadline = earliest(self.deadline, deadline(&own)?);
+        headers::check_size(own.iter())?;
+        self.deadline = earliest(self.deadline, own.deadline()?);
+        self.depth = self.depth.max(own.depth()?);
         self.headers.extend(own.iter().map(|(name, value)| (name, value.clone())));
         Ok(())
     }
@@ -82,18 +87,6 @@ impl Caller {
         });
         earliest(rpc, self.deadline)
     }
-}
-
-/// The deadline that headers say, if they do.
-fn deadline(headers: &Headers) -> Result<Option<Instant>, Status> {
-    let Some(value) = headers.value(headers::DEADLINE) else { return Ok(None) };
-    let deadline = std::str::from_utf8(value).ok().and_then(headers::deadline);
-    deadline.ok_or_else(|| {
-        Status::of(
-            Reason::InvalidRequest,
-            "x-a11-deadline is not a number of milliseconds since the Unix epoch",
-        )
-    })
 }
 
 /// The earlier of two deadlines.

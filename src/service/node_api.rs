@@ -6,7 +6,7 @@ use futures::Stream;
 use tonic::{Request, Response, Streaming};
 
 use crate::node::{Completeness, Ending, Node, Reader};
-use crate::session::FreeNodes;
+use crate::session::{FreeNodes, Reading};
 use crate::wire::pb::{
     self, node_service_server::NodeService, read_node_response::Event, write_node_request::Message,
 };
@@ -53,10 +53,14 @@ impl NodeService for NodeApi {
     ) -> Result<Response<Self::ReadNodeStream>, tonic::Status> {
         let pb::ReadNodeRequest { session, id, offset, run } = request.into_inner();
         let node = match Owner::of(session, run)? {
-            Owner::Session(session) => self.nodes.node(&session, &id)?,
+            Owner::Session(session) => {
+                let reading = self.nodes.read(&session, &id)?;
+                let reader = reading.node().reader_from(offset);
+                return Ok(Response::new(Box::pin(read(id, reader, Some(reading)))));
+            }
             Owner::Run(run) => self.nodes.runs().output(&run, &id)?,
         };
-        Ok(Response::new(Box::pin(read(id, node.reader_from(offset)))))
+        Ok(Response::new(Box::pin(read(id, node.reader_from(offset), None))))
     }
 
     async fn write_node(
@@ -71,15 +75,17 @@ impl NodeService for NodeApi {
         let (next_seq, completeness) = match Owner::of(session, run)? {
             Owner::Session(session) => {
                 let mut writing = self.nodes.write(&session, &id)?;
-                if let Some(status) = write(writing.node(), requests).await? {
+                if let Some(status) = write(writing.node(), &id, &mut requests).await? {
                     writing.close(status);
+                    nothing_follows(requests).await?;
                 }
                 writing.node().progress()
             }
             Owner::Run(run) => {
                 let node = self.nodes.runs().input(&run, &id)?;
-                if let Some(status) = write(&node, requests).await? {
+                if let Some(status) = write(&node, &id, &mut requests).await? {
                     node.end(status);
+                    nothing_follows(requests).await?;
                 }
                 node.progress()
             }
@@ -93,8 +99,11 @@ impl NodeService for NodeApi {
 fn read(
     id: String,
     mut reader: Reader,
+    reading: Option<Reading>,
 ) -> impl Stream<Item = Result<pb::ReadNodeResponse, tonic::Status>> + Send {
     async_stream::try_stream! {
+        // Its node is kept for as long as it is read.
+        let _reading = reading;
         loop {
             let first = reader.seq();
             let mut pieces = vec![];
@@ -123,13 +132,17 @@ fn read(
 /// Writes what comes; answers how the node is to be closed, if it is.
 async fn write(
     node: &Node,
-    mut requests: Streaming<pb::WriteNodeRequest>,
+    id: &str,
+    requests: &mut Streaming<pb::WriteNodeRequest>,
 ) -> Result<Option<Status>, tonic::Status> {
     let mut writer = node.writer();
     while let Some(request) = requests.message().await? {
         match request.message {
             Some(Message::Fragments(fragments)) => {
                 for fragment in fragments.fragments {
+                    if !fragment.id.is_empty() && fragment.id != id {
+                        return Err(invalid("fragments.id: it is another node's").into());
+                    }
                     writer.write_fragment(fragment).await?;
                 }
             }
@@ -143,6 +156,16 @@ async fn write(
         }
     }
     Ok(None)
+}
+
+/// Holds what comes after `close` to be nothing.
+async fn nothing_follows(
+    mut requests: Streaming<pb::WriteNodeRequest>,
+) -> Result<(), tonic::Status> {
+    match requests.message().await? {
+        Some(_) => Err(invalid("`close` can only be the last message").into()),
+        None => Ok(()),
+    }
 }
 
 fn invalid(message: &str) -> Status {

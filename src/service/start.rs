@@ -129,7 +129,7 @@ fn begin(
     let deadline = earliest(end, caller.end());
     let id = Uuid::new_v4().simple().to_string();
     let call = Call { id, entry, inputs, headers: caller.headers, deadline };
-    let run = place.scope.start(call)?;
+    let run = place.scope.clone().at(caller.depth).start(call)?;
     let reachable = match (caller.run_id, &place.runs) {
         (None, _) => None,
         (Some(id), Some(runs)) => Some(runs.open(id, &run)?),

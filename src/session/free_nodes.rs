@@ -33,6 +33,9 @@ struct Inner {
 struct Kept {
     node: Node,
     writers: usize,
+    readers: usize,
+    /// Somebody writes it, or did.
+    had_writer: bool,
     /// How often something happened that ends a wait.
     generation: u64,
 }
@@ -48,22 +51,29 @@ impl FreeNodes {
         self.0.directory.runs()
     }
 
-    /// A node, made when it is first named.
+    /// A node for a reader, made when it is first named. One that nobody has begun
+    /// to write goes with its last reader.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for an id that is no name, UNAVAILABLE for a session that
     /// is not attached, RESOURCE_EXHAUSTED past [`MAX_NODES`].
-    pub fn node(&self, session: &str, id: &str) -> Result<Node, Status> {
-        self.with(session, id, |kept| kept.node.clone())
+    pub fn read(&self, session: &str, id: &str) -> Result<Reading, Status> {
+        let node = self.with(session, id, |kept| {
+            kept.readers += 1;
+            kept.node.clone()
+        })?;
+        let id = Name::new(id).map_err(invalid)?;
+        Ok(Reading { nodes: self.clone(), session: session.to_owned(), id, node })
     }
 
     /// A node for a writer.
     ///
     /// # Errors
-    /// As [`node`](Self::node).
+    /// As [`read`](Self::read).
     pub fn write(&self, session: &str, id: &str) -> Result<Writing, Status> {
         let node = self.with(session, id, |kept| {
             kept.writers += 1;
+            kept.had_writer = true;
             kept.generation += 1;
             kept.node.clone()
         })?;
@@ -93,9 +103,26 @@ impl FreeNodes {
         let kept = of_session.entry(id).or_insert_with(|| Kept {
             node: Node::default(),
             writers: 0,
+            readers: 0,
+            had_writer: false,
             generation: 0,
         });
         Ok(use_it(kept))
+    }
+
+    /// A reader is gone.
+    fn reader_left(&self, reading: &Reading) {
+        let mut nodes = self.0.nodes.lock();
+        let Some(of_session) = nodes.get_mut(&reading.session) else { return };
+        // Another one may have its id by now.
+        let Some(kept) = of_session.get_mut(&reading.id).filter(|it| it.node.is(&reading.node))
+        else {
+            return;
+        };
+        kept.readers -= 1;
+        if kept.readers == 0 && !kept.had_writer {
+            of_session.remove(&reading.id);
+        }
     }
 
     /// A writer is gone. The node waits for another, or for late readers.
@@ -141,6 +168,27 @@ async fn forget_with(inner: Weak<Inner>, session: Session) {
     let gone = inner.nodes.lock().remove(session.id()).unwrap_or_default();
     for kept in gone.into_values() {
         kept.node.fail(Status::of(Reason::PeerLost, "the session of the node ended"));
+    }
+}
+
+/// A node that somebody reads, until this is dropped.
+pub struct Reading {
+    nodes: FreeNodes,
+    session: String,
+    id: Name,
+    node: Node,
+}
+
+impl Reading {
+    /// The node.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.nodes.reader_left(self);
     }
 }
 

@@ -13,6 +13,7 @@ use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
         self, Message,
+        error::ProtocolError,
         protocol::{Role, WebSocketConfig},
     },
 };
@@ -63,7 +64,22 @@ fn read(message: Result<Message, tungstenite::Error>) -> Option<Result<Frame, St
         },
         Ok(Message::Text(_)) => invalid("a text message; frames are binary".to_owned()),
         Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_)) => None,
-        Err(tungstenite::Error::Capacity(error)) => invalid(format!("a message: {error}")),
+        Err(error) if is_invalid(&error) => invalid(format!("a message: {error}")),
         Err(error) => Some(Err(Status::of(Reason::PeerLost, format!("the WebSocket: {error}")))),
+    }
+}
+
+/// Whether what came is against the rules of a WebSocket, rather than not there.
+fn is_invalid(error: &tungstenite::Error) -> bool {
+    use tungstenite::Error;
+    match error {
+        Error::Capacity(_) | Error::Utf8(_) | Error::AttackAttempt => true,
+        Error::Protocol(error) => !matches!(
+            error,
+            ProtocolError::ResetWithoutClosingHandshake
+                | ProtocolError::SendAfterClosing
+                | ProtocolError::ReceivedAfterClosing
+        ),
+        _ => false,
     }
 }

@@ -8,6 +8,8 @@ use std::{
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::{Reason, Status};
+
 /// The deadline header: decimal milliseconds since the Unix epoch.
 pub const DEADLINE: &str = "x-a11-deadline";
 /// The allow-list header: patterns separated by commas.
@@ -21,6 +23,17 @@ pub const IDEMPOTENCY_KEY: &str = "x-a11-idempotency-key";
 /// The id under which a call's ports can be reached, chosen by its caller. Who
 /// knows it is let in: it goes nowhere but to the service that runs the call.
 pub const RUN: &str = "x-a11-run";
+
+/// How many calls a call is made within, decimal; none where it is left off. Who
+/// runs a call and makes others for it passes it on as it came: the service adds
+/// to it.
+pub const DEPTH: &str = "x-a11-depth";
+
+/// What the headers of a call take at most: their names, their values, and
+/// [`OVERHEAD_BYTES`] each.
+pub const MAX_BYTES: usize = 64 * 1024;
+/// Counted for every header, as HTTP does, so that many small ones are bounded too.
+pub const OVERHEAD_BYTES: usize = 32;
 
 /// Header name (lower case) → value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,6 +60,31 @@ impl Headers {
         self.value(name).and_then(|value| std::str::from_utf8(value).ok())
     }
 
+    /// The deadline in [`DEADLINE`], if there is one that the clock can say.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where it is no number of milliseconds.
+    pub fn deadline(&self) -> Result<Option<Instant>, Status> {
+        let Some(value) = self.value(DEADLINE) else { return Ok(None) };
+        let deadline = std::str::from_utf8(value).ok().and_then(deadline);
+        deadline.ok_or_else(|| {
+            let what = "is not a number of milliseconds since the Unix epoch";
+            Status::of(Reason::InvalidRequest, format!("{DEADLINE} {what}"))
+        })
+    }
+
+    /// How many calls the call is made within, see [`DEPTH`].
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where it is no number.
+    pub fn depth(&self) -> Result<u32, Status> {
+        let Some(value) = self.value(DEPTH) else { return Ok(0) };
+        let depth = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        depth.ok_or_else(|| {
+            Status::of(Reason::InvalidRequest, format!("{DEPTH} is not a number of calls"))
+        })
+    }
+
     /// The headers by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Bytes)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
@@ -71,6 +109,22 @@ pub fn deadline(text: &str) -> Option<Option<Instant>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_millis(millis).saturating_sub(now);
     Some(Instant::now().checked_add(left))
+}
+
+/// Holds the headers of a call against [`MAX_BYTES`].
+///
+/// # Errors
+/// INVALID_ARGUMENT past it.
+pub fn check_size<'a>(
+    headers: impl IntoIterator<Item = (&'a str, &'a Bytes)>,
+) -> Result<(), Status> {
+    let sizes = headers.into_iter().map(|(name, value)| name.len() + value.len() + OVERHEAD_BYTES);
+    let bytes: usize = sizes.sum();
+    if bytes <= MAX_BYTES {
+        return Ok(());
+    }
+    let message = format!("headers: they take {bytes} bytes, and {MAX_BYTES} at most");
+    Err(Status::of(Reason::InvalidRequest, message))
 }
 
 /// Whether a header flows into nested calls without being declared there.

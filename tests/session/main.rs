@@ -1,11 +1,13 @@
 //! Programs attached to a service over real connections: they host, they call
 //! each other, and a connection that breaks is not noticed.
 
+mod frames;
 mod hosting;
 mod names;
 mod nodes;
 mod resuming;
 mod routes;
+mod rules;
 mod runs;
 mod service;
 mod websocket;

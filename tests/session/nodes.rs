@@ -1,6 +1,7 @@
 //! Single nodes, written and read over connections that come and go.
 
 use a11_grpc::client::Client;
+use a11_grpc::session::MAX_NODES;
 use a11_grpc::wire::pb::node_service_client::NodeServiceClient;
 use a11_grpc::wire::pb::read_node_response::Event;
 use a11_grpc::wire::pb::write_node_request::Message;
@@ -17,11 +18,17 @@ async fn write(
     session: &str,
     messages: Vec<Message>,
 ) -> Result<pb::WriteNodeResponse, Status> {
-    let start = pb::WriteNodeStart {
-        session: session.to_owned(),
-        id: "notes".into(),
-        ..Default::default()
-    };
+    write_to(nodes, session, "notes", messages).await
+}
+
+async fn write_to(
+    nodes: &mut Nodes,
+    session: &str,
+    id: &str,
+    messages: Vec<Message>,
+) -> Result<pb::WriteNodeResponse, Status> {
+    let start =
+        pb::WriteNodeStart { session: session.to_owned(), id: id.to_owned(), ..Default::default() };
     let messages = std::iter::once(Message::Start(start)).chain(messages);
     let requests: Vec<_> =
         messages.map(|message| WriteNodeRequest { message: Some(message) }).collect();
@@ -111,4 +118,47 @@ async fn what_no_session_has_is_refused() {
     let both = vec![fragments(&[(0, "a", true)]), fragments(&[(0, "other", true)])];
     let status = write(&mut nodes, &session, both).await.expect_err("contradicts itself");
     assert_eq!(status.reason, Reason::SeqConflict);
+}
+
+#[tokio::test]
+async fn what_is_not_of_the_node_or_comes_after_its_end_is_refused() {
+    let service = Service::start().await;
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    let session = client.session().id().to_owned();
+    let mut nodes = NodeServiceClient::new(service.channel().await);
+    let mut check = async |id: &str, messages: Vec<Message>, expected: Reason| {
+        let status = write_to(&mut nodes, &session, id, messages).await.expect_err("is refused");
+        assert_eq!(status.reason, expected, "{id}: {status}");
+    };
+    let of_another = NodeFragment::more("other", Chunk::text("x"));
+    let of_another = Message::Fragments(pb::NodeFragments { fragments: vec![of_another] });
+    check("one", vec![of_another], Reason::InvalidRequest).await;
+    let a = || fragments(&[(0, "a", true)]);
+    let close = Message::Close(pb::Status::default());
+    check("two", vec![a(), close, a()], Reason::InvalidRequest).await;
+    let next = NodeFragment::last("", Chunk::text("next"));
+    let next = Message::Fragments(pb::NodeFragments { fragments: vec![next] });
+    let messages = vec![fragments(&[(u32::MAX, "last", false)]), next];
+    check("three", messages, Reason::PastFinal).await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_only_read_goes_with_its_readers() {
+    let service = Service::start().await;
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    let session = client.session().id().to_owned();
+    let mut nodes = NodeServiceClient::new(service.channel().await);
+    for at in 0..MAX_NODES + 100 {
+        let (session, id) = (session.clone(), format!("n{at}"));
+        let request = pb::ReadNodeRequest { session, id, ..Default::default() };
+        drop(nodes.read_node(request).await.expect("there is room"));
+    }
+    // One that is read still, and was written after the reader came, stays.
+    let mut early = nodes.clone();
+    let reading = read(&mut early, &session, 0);
+    let writing = write(&mut nodes, &session, vec![fragments(&[(0, "a", false)])]);
+    let (reading, writing) = tokio::join!(reading, writing);
+    assert!(writing.expect("there is room").complete);
+    assert_eq!(reading.expect("reads").0, ["0:a"]);
+    assert_eq!(read(&mut nodes, &session, 0).await.expect("is kept").0, ["0:a"]);
 }

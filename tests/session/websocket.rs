@@ -11,6 +11,7 @@ use hyper_util::{
     rt::TokioExecutor, rt::TokioIo, server::conn::auto, service::TowerToHyperService,
 };
 use prost::Message as _;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 
@@ -103,4 +104,32 @@ async fn what_is_no_opening_is_refused_with_a_reason() {
     check(Body::Open(open), Reason::InvalidFrame).await;
     let open = pb::OpenFrame { resume_token: "unknown".into(), ..Default::default() };
     check(Body::Open(open), Reason::UnknownSession).await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_websocket_frame_end_the_session_with_a_reason() {
+    let service = Service::start().await;
+    let check = async |bytes: &[u8], is_open: bool| {
+        let mut socket = connect(&service.directory).await;
+        if is_open {
+            send(&mut socket, 0, Body::Open(pb::OpenFrame::default())).await;
+            assert!(matches!(next(&mut socket).await, Body::Opened(_)));
+        }
+        socket.get_mut().write_all(bytes).await.expect("is sent");
+        let Body::End(end) = next(&mut socket).await else { panic!("not ended: {bytes:?}") };
+        let status = Status::from(end.status.expect("a status"));
+        assert_eq!(status.reason, Reason::InvalidFrame, "{bytes:?}: {status}");
+        for session in service.directory.sessions() {
+            session.ended().await;
+        }
+    };
+    for is_open in [false, true] {
+        // A text that is no UTF-8.
+        check(&[0x81, 0x82, 0, 0, 0, 0, 0xff, 0xfe], is_open).await;
+        // Without the mask that clients need.
+        check(&[0x82, 0x01, 0x00], is_open).await;
+        // A kind of frame that there is not, and a bit that nothing means.
+        check(&[0x83, 0x80, 0, 0, 0, 0], is_open).await;
+        check(&[0xc2, 0x80, 0, 0, 0, 0], is_open).await;
+    }
 }

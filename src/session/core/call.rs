@@ -3,13 +3,22 @@
 use super::{incoming::Incoming, limits::MAX_CALL_NODES, narration::Narration, outgoing::Outgoing};
 use crate::wire::{Reason, Status};
 
-/// Which side of the call this is.
+/// A side of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// It writes the inputs and reads the outputs.
     Caller,
     /// It runs the action.
     Host,
+}
+
+impl Role {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Host,
+            Self::Host => Self::Caller,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -20,6 +29,9 @@ pub(super) struct Call {
     pub(super) narration: Narration,
     /// How the call ended, to be told once everything before it has left.
     pub(super) ending: Option<Status>,
+    /// The other side broke a rule of the call, which is to end: nothing more of
+    /// its nodes is taken.
+    pub(super) is_broken: bool,
     /// It has its place among the calls that have something to send.
     pub(super) is_lined_up: bool,
     /// The node that is served first next time, so that none starves another.
@@ -34,6 +46,7 @@ impl Call {
             incoming: Vec::new(),
             narration: Narration::default(),
             ending: None,
+            is_broken: false,
             is_lined_up: false,
             first_served: 0,
         }

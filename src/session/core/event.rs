@@ -32,6 +32,14 @@ pub enum Event {
         /// How.
         status: Status,
     },
+    /// The other side broke a rule of a call, which is to end with this: one of
+    /// ours by cancelling it, one that runs here by finishing it.
+    Broken {
+        /// The call.
+        call: u64,
+        /// How.
+        status: Status,
+    },
     /// A call of ours narrated.
     Log {
         /// The call.

@@ -12,6 +12,8 @@ pub(super) struct Incoming {
     granted: u64,
     /// The final fragment is there, or the node was closed.
     ended: bool,
+    /// It was closed; nothing may follow.
+    pub(super) is_closed: bool,
     /// The credit is to be told.
     pub(super) untold: bool,
 }
@@ -20,7 +22,16 @@ impl Incoming {
     pub(super) fn new(id: String, window: u32) -> Self {
         let window = u64::from(window);
         let (received, consumed) = (0, 0);
-        Self { id, window, received, consumed, granted: window, ended: false, untold: false }
+        Self {
+            id,
+            window,
+            received,
+            consumed,
+            granted: window,
+            ended: false,
+            is_closed: false,
+            untold: false,
+        }
     }
 
     /// Counts a piece that came.
@@ -43,6 +54,7 @@ impl Incoming {
 
     pub(super) fn close(&mut self) {
         self.ended = true;
+        self.is_closed = true;
     }
 
     /// Counts what the reader took; true where the credit is now to be told.

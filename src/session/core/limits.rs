@@ -13,12 +13,23 @@ pub const DEFAULT_MAX_FRAME_BYTES: u32 = 16 << 20;
 /// How long a session is kept without a connection.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
 
+/// The longest id, of a node or a call, in characters.
+pub const MAX_ID_CHARS: usize = 255;
+/// The longest media type, in characters.
+pub const MAX_MEDIA_TYPE_CHARS: usize = 255;
+/// The longest reference of a chunk, in characters.
+pub const MAX_REF_CHARS: usize = 2048;
 /// Nodes that one side writes in one call: more ports than any schema has.
 pub const MAX_CALL_NODES: usize = 256;
 /// Actions that one session publishes.
 pub const MAX_PUBLISHED: usize = 1024;
 /// Control frames that wait to be sent; past it the other side does not read.
 pub const MAX_WAITING_CONTROL: usize = 4096;
+/// Bytes of answers that wait to be sent, which the other side calls forth; past it
+/// it does not read.
+pub const MAX_WAITING_ANSWER_BYTES: usize = 4 << 20;
+/// Names that one withdrawal holds, so that it fits into the smallest frame limit.
+pub const MAX_WITHDRAWN: usize = 512;
 /// Control frames that were sent and not acknowledged; further ones wait.
 pub const MAX_UNACKED_FRAMES: usize = 16_384;
 /// Bytes that were sent and not acknowledged. Past it nothing new is sent, so
@@ -28,11 +39,12 @@ pub const MAX_UNACKED_BYTES: usize = 16 << 20;
 pub const MAX_WAITING_NODE_BYTES: u64 = 64 * 1024;
 /// Bytes of a call's log entries that wait to be sent; past it the oldest go.
 pub const MAX_WAITING_LOG_BYTES: usize = 64 * 1024;
-/// How much of small fragments one frame gathers. Large enough to make the cost
-/// of a frame vanish, small enough that another call is not kept waiting.
-pub const GATHERED_BYTES: u64 = 32 * 1024;
-/// How many small fragments one frame gathers, so that their ids and media
-/// types, which cost nothing, fit into the smallest frame limit.
+/// The largest log entry; it fits into the smallest frame limit.
+pub const MAX_LOG_ENTRY_BYTES: usize = 128 * 1024;
+/// How much of small fragments, encoded, one frame gathers. Large enough to make
+/// the cost of a frame vanish, small enough that another call is not kept waiting.
+pub const GATHERED_BYTES: usize = 32 * 1024;
+/// How many small fragments one frame gathers.
 pub const GATHERED_FRAGMENTS: usize = 256;
 
 /// Acknowledged at the latest after this long …

@@ -15,6 +15,7 @@ mod outgoing;
 mod incoming;
 mod narration;
 mod call;
+mod bounds;
 mod session;
 mod receiving;
 mod sending;

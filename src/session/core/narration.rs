@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::limits::MAX_WAITING_LOG_BYTES;
+use super::limits::{MAX_LOG_ENTRY_BYTES, MAX_WAITING_LOG_BYTES};
 use crate::wire::pb::LogEntry;
 
 /// Counted for every entry, so that empty ones are bounded too.
@@ -18,6 +18,10 @@ pub(super) struct Narration {
 
 impl Narration {
     pub(super) fn add(&mut self, entry: LogEntry) {
+        if size(&entry) > MAX_LOG_ENTRY_BYTES {
+            self.displaced = self.displaced.saturating_add(1);
+            return;
+        }
         self.bytes += size(&entry);
         self.entries.push_back(entry);
         while self.bytes > MAX_WAITING_LOG_BYTES && self.entries.len() > 1 {

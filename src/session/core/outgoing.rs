@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use prost::Message as _;
+
 use super::{cost::cost, limits::MAX_WAITING_NODE_BYTES};
 use crate::wire::{NodeFragment, Status};
 
@@ -16,10 +18,19 @@ enum End {
     Ended,
 }
 
+/// A piece that waits for credit, or for its turn.
+#[derive(Debug)]
+struct Waiting {
+    fragment: NodeFragment,
+    cost: u64,
+    /// How many bytes it takes in a frame.
+    encoded: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) id: String,
-    waiting: VecDeque<NodeFragment>,
+    waiting: VecDeque<Waiting>,
     waiting_cost: u64,
     sent: u64,
     credit: u64,
@@ -54,8 +65,9 @@ impl Outgoing {
         if !fragment.continued {
             self.end = End::Ended;
         }
-        self.waiting_cost += cost(&fragment);
-        self.waiting.push_back(fragment);
+        let (cost, encoded) = (cost(&fragment), fragment.encoded_len());
+        self.waiting_cost += cost;
+        self.waiting.push_back(Waiting { fragment, cost, encoded });
     }
 
     pub(super) fn close(&mut self, status: Status) {
@@ -81,16 +93,16 @@ impl Outgoing {
         self.waiting.is_empty() && !matches!(self.end, End::Closing(_))
     }
 
-    /// The next piece that credit allows, if it costs no more than `most`.
-    pub(super) fn take(&mut self, most: u64) -> Option<(NodeFragment, u64)> {
-        let cost = self.waiting.front().map(cost)?;
-        if self.sent >= self.credit || cost > most {
+    /// The next piece that credit allows, if it takes no more than `most` bytes of a
+    /// frame; and how many it takes.
+    pub(super) fn take(&mut self, most: usize) -> Option<(NodeFragment, usize)> {
+        if self.sent >= self.credit || self.waiting.front()?.encoded > most {
             return None;
         }
-        let fragment = self.waiting.pop_front()?;
+        let Waiting { fragment, cost, encoded } = self.waiting.pop_front()?;
         self.waiting_cost -= cost;
         self.sent += cost;
-        Some((fragment, cost))
+        Some((fragment, encoded))
     }
 
     /// The end that is to be told, once everything before it has left.

@@ -4,14 +4,16 @@
 use std::time::Instant;
 
 use super::{
+    bounds::{check_fragment, check_node, cut, is_longer, misuse},
     call::{Call, Role},
     cost::cost,
     event::Event,
+    limits::MAX_ID_CHARS,
     link::Arrival,
     session::{Connection, Core, Ping},
 };
 use crate::wire::pb::{self, Frame, frame::Body};
-use crate::wire::{Code, Reason, Status};
+use crate::wire::{Code, NodeFragment, Reason, Status, headers};
 
 impl Core {
     /// Takes a frame that came over `connection`. What comes over a connection
@@ -52,7 +54,7 @@ impl Core {
             }
             Body::Pong(pb::PongFrame { id: _ }) => Ok(()),
             Body::End(pb::EndFrame { status }) => {
-                self.ended_by_peer(status.map_or_else(Status::ok, Status::from));
+                self.ended_by_peer(status.map_or_else(Status::ok, cut));
                 Ok(())
             }
             Body::Open(_) | Body::Opened(_) => Err(invalid("the session is open already")),
@@ -102,18 +104,23 @@ impl Core {
             Body::Call(call) => self.called(call)?,
             Body::Fragments(pb::FragmentsFrame { call, fragments }) => {
                 let window = self.limits.node_window_bytes;
-                if let Some(running) = self.known(call)? {
-                    for fragment in &fragments {
-                        running.incoming(&fragment.id, window)?.arrived(fragment)?;
+                if let Some(running) = self.unbroken(call)? {
+                    match running.arrived(&fragments, window)? {
+                        Ok(()) => self.events.push_back(Event::Fragments { call, fragments }),
+                        Err(status) => self.events.push_back(Event::Broken { call, status }),
                     }
-                    self.events.push_back(Event::Fragments { call, fragments });
                 }
             }
             Body::Close(pb::CloseFrame { call, id, status }) => {
                 let window = self.limits.node_window_bytes;
-                if let Some(running) = self.known(call)? {
+                if let Some(running) = self.unbroken(call)? {
+                    if let Err(status) = check_node(running.role.other(), &id) {
+                        running.is_broken = true;
+                        self.events.push_back(Event::Broken { call, status });
+                        return Ok(());
+                    }
                     running.incoming(&id, window)?.close();
-                    let status = status.map_or_else(Status::ok, Status::from);
+                    let status = status.map_or_else(Status::ok, cut);
                     self.events.push_back(Event::Closed { call, id, status });
                 }
             }
@@ -146,7 +153,7 @@ impl Core {
                 if self.in_role(call, Role::Caller)?.is_some() {
                     self.calls.remove(&call);
                     self.calls_made -= 1;
-                    let status = status.map_or_else(Status::ok, Status::from);
+                    let status = status.map_or_else(Status::ok, cut);
                     self.events.push_back(Event::Finished { call, status });
                 }
             }
@@ -166,12 +173,7 @@ impl Core {
             return Err(invalid(format!("call {call} has a number that is not the caller's next")));
         }
         self.last_called = call;
-        if self.calls_hosted >= self.limits.max_calls {
-            let most = self.limits.max_calls;
-            let status = Status::of(
-                Reason::SessionLimit,
-                format!("at most {most} calls of a session run at once"),
-            );
+        if let Err(status) = self.admits(&frame) {
             let status = Some(status.into());
             self.control(Body::Status(pb::StatusFrame { call, status }));
             return Ok(());
@@ -180,6 +182,27 @@ impl Core {
         self.calls.insert(call, Call::new(Role::Host));
         self.events.push_back(Event::Called(Box::new(frame)));
         Ok(())
+    }
+
+    /// Whether a call may begin here.
+    fn admits(&self, frame: &pb::CallFrame) -> Result<(), Status> {
+        if self.calls_hosted >= self.limits.max_calls {
+            let most = self.limits.max_calls;
+            return Err(Status::of(
+                Reason::SessionLimit,
+                format!("at most {most} calls of a session run at once"),
+            ));
+        }
+        if is_longer(&frame.id, MAX_ID_CHARS) {
+            let message = format!("id: longer than {MAX_ID_CHARS} characters");
+            return Err(Status::of(Reason::InvalidRequest, message));
+        }
+        headers::check_size(frame.headers.iter().map(|(name, value)| (name.as_str(), value)))
+    }
+
+    /// A call that runs, and whose nodes are still taken.
+    fn unbroken(&mut self, call: u64) -> Result<Option<&mut Call>, Status> {
+        Ok(self.known(call)?.filter(|running| !running.is_broken))
     }
 
     /// A call that runs; `None` for one that has ended.
@@ -209,9 +232,37 @@ impl Core {
     }
 }
 
+impl Call {
+    /// Counts pieces that came. The inner error breaks the call, and none of them
+    /// is taken.
+    fn arrived(
+        &mut self,
+        fragments: &[NodeFragment],
+        window: u32,
+    ) -> Result<Result<(), Status>, Status> {
+        let writer = self.role.other();
+        for fragment in fragments {
+            let mut fault = check_fragment(writer, fragment);
+            if fault.is_ok() {
+                let node = self.incoming(&fragment.id, window)?;
+                node.arrived(fragment)?;
+                if node.is_closed {
+                    let message = format!("node {:?} was written after its close", fragment.id);
+                    fault = Err(Status::of(misuse(writer), message));
+                }
+            }
+            if fault.is_err() {
+                self.is_broken = true;
+                return Ok(fault);
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
 /// Why a call is cancelled.
 fn cause(status: Option<pb::Status>) -> Status {
-    match status.map(Status::from) {
+    match status.map(cut) {
         Some(status) if !status.is_ok() => status,
         _ => Status::of(Reason::Cancelled, "the caller cancelled the call"),
     }

@@ -6,7 +6,7 @@ use super::{
     call::Role,
     event::Event,
     limits::{GATHERED_BYTES, GATHERED_FRAGMENTS},
-    session::{Core, Phase, Ping},
+    session::{Core, Phase, Ping, answer_len},
 };
 use crate::wire::pb::{self, Frame, frame::Body};
 
@@ -49,6 +49,7 @@ impl Core {
     /// then the calls in turn.
     fn next_body(&mut self) -> Option<Body> {
         if let Some(body) = self.control.pop_front() {
+            self.answer_bytes -= answer_len(&body);
             return Some(body);
         }
         while let Some((call, id)) = self.credits.pop_front() {
@@ -78,17 +79,17 @@ impl Core {
             return Some(Body::Log(pb::LogFrame { call, entry: Some(entry), displaced }));
         }
         let mut fragments = vec![];
-        let mut gathered = 0;
+        let mut gathered: usize = 0;
         let nodes = running.outgoing.len();
         for place in 0..nodes {
             let node = &mut running.outgoing[(running.first_served + place) % nodes];
             // One alone is taken whatever its size.
             while fragments.len() < GATHERED_FRAGMENTS
                 && let room = GATHERED_BYTES.saturating_sub(gathered)
-                && let most = if fragments.is_empty() { u64::MAX } else { room }
-                && let Some((fragment, cost)) = node.take(most)
+                && let most = if fragments.is_empty() { usize::MAX } else { room }
+                && let Some((fragment, encoded)) = node.take(most)
             {
-                gathered += cost;
+                gathered += encoded;
                 fragments.push(fragment);
             }
             if node.awaited && node.has_room() {

@@ -8,13 +8,14 @@ use std::{
 use prost::Message as _;
 
 use super::{
+    bounds::check_fragment,
     call::{Call, Role},
     event::Event,
-    limits::{Limits, MAX_WAITING_CONTROL},
+    limits::{Limits, MAX_WAITING_ANSWER_BYTES, MAX_WAITING_CONTROL, MAX_WITHDRAWN},
     link::Link,
 };
 use crate::wire::pb::{self, frame::Body};
-use crate::wire::{NodeFragment, Reason, Status};
+use crate::wire::{NodeFragment, Reason, Status, headers};
 
 /// Which side opened the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub struct Core {
     pub(super) calls_hosted: u32,
     /// Control frames that wait.
     pub(super) control: VecDeque<Body>,
+    /// What the answers among them take.
+    pub(super) answer_bytes: usize,
     /// The calls that have something to send, each once.
     pub(super) lined_up: VecDeque<u64>,
     /// The nodes whose credit is to be told, each once.
@@ -129,6 +132,7 @@ impl Core {
             calls_made: 0,
             calls_hosted: 0,
             control: VecDeque::new(),
+            answer_bytes: 0,
             lined_up: VecDeque::new(),
             credits: VecDeque::new(),
             pong: None,
@@ -178,6 +182,11 @@ impl Core {
         }
     }
 
+    /// Which side this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
     /// Whether that connection is the one in use.
     pub fn is_attached(&self, connection: Connection) -> bool {
         self.attached.as_ref().is_some_and(|attached| attached.connection == connection)
@@ -209,7 +218,8 @@ impl Core {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where the other side takes no further call, or none so
-    /// large; UNAVAILABLE where the session is over.
+    /// large; INVALID_ARGUMENT for headers past their bound; UNAVAILABLE where the
+    /// session is over.
     pub fn start_call(&mut self, call: NewCall) -> Result<u64, Status> {
         if self.is_over() {
             return Err(Status::of(Reason::PeerLost, "the session is over"));
@@ -221,6 +231,7 @@ impl Core {
             ));
         }
         let NewCall { id, action, headers, timeout } = call;
+        headers::check_size(headers.iter().map(|(name, value)| (name.as_str(), value)))?;
         let number = self.next_call;
         let frame = pb::CallFrame {
             call: number,
@@ -284,12 +295,25 @@ impl Core {
 
     /// Answers [`Event::Publish`].
     pub fn answer_publish(&mut self, refused: Vec<pb::RefusedAction>) {
-        self.control(Body::Published(pb::PublishedFrame { refused }));
+        let mut frame = pb::PublishedFrame { refused };
+        if self.fits(frame.encoded_len()).is_err() {
+            // Which ones, and the reason, say enough.
+            for status in frame.refused.iter_mut().filter_map(|it| it.status.as_mut()) {
+                status.message.clear();
+                status.details.clear();
+            }
+        }
+        match self.fits(frame.encoded_len()) {
+            Ok(()) => self.control(Body::Published(frame)),
+            Err(status) => self.end(status),
+        }
     }
 
     /// Takes actions of ours back.
     pub fn withdraw(&mut self, names: Vec<String>) {
-        self.control(Body::Withdraw(pb::WithdrawFrame { names }));
+        for names in names.chunks(MAX_WITHDRAWN) {
+            self.control(Body::Withdraw(pb::WithdrawFrame { names: names.to_vec() }));
+        }
     }
 
     // Nodes: of either side of a call.
@@ -315,13 +339,14 @@ impl Core {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED for a piece that does not fit into a frame, or one
-    /// node too many.
+    /// node too many; INVALID_OUTPUT, of an input INVALID_INPUT, for one that is
+    /// past its bounds otherwise.
     pub fn write(&mut self, call: u64, fragment: NodeFragment) -> Result<(), Status> {
         let window = self.peer_limits.node_window_bytes;
-        // Measured only where it could matter.
-        if fragment.payload_len() as u32 > self.peer_limits.max_frame_bytes / 2 {
-            self.fits(fragment.encoded_len())?;
+        if let Some(running) = self.calls.get(&call) {
+            check_fragment(running.role, &fragment)?;
         }
+        self.fits(fragment.encoded_len())?;
         if let Some(running) = self.calls.get_mut(&call).filter(|call| call.ending.is_none()) {
             running.outgoing(&fragment.id, window)?.write(fragment);
             self.line_up(call);
@@ -375,6 +400,7 @@ impl Core {
         self.calls_made = 0;
         self.calls_hosted = 0;
         self.control.clear();
+        self.answer_bytes = 0;
         self.lined_up.clear();
         self.credits.clear();
         self.link.clear();
@@ -393,7 +419,7 @@ impl Core {
             let incoming: u64 = call.incoming.iter().map(|node| node.held()).sum();
             outgoing + incoming + call.narration.waiting_bytes() as u64
         });
-        self.link.kept_bytes() as u64 + calls.sum::<u64>()
+        (self.link.kept_bytes() + self.answer_bytes) as u64 + calls.sum::<u64>()
     }
 
     /// Calls that have begun and not ended, of both sides.
@@ -412,6 +438,12 @@ impl Core {
             let message = format!("more than {MAX_WAITING_CONTROL} frames wait to be read");
             return self.end(Status::of(Reason::SessionLimit, message));
         }
+        let answer = answer_len(&body);
+        if answer > 0 && self.answer_bytes >= MAX_WAITING_ANSWER_BYTES {
+            let message = format!("{} bytes of answers wait to be read", self.answer_bytes);
+            return self.end(Status::of(Reason::SessionLimit, message));
+        }
+        self.answer_bytes += answer;
         self.control.push_back(body);
     }
 
@@ -442,6 +474,14 @@ impl Core {
             Reason::SessionLimit,
             format!("{bytes} bytes do not fit into a frame of the peer, which has at most {most}"),
         ))
+    }
+}
+
+/// What a control frame takes where it is an answer: the other side calls it forth.
+pub(super) fn answer_len(body: &Body) -> usize {
+    match body {
+        Body::Published(_) | Body::Status(_) => body.encoded_len(),
+        _ => 0,
     }
 }
 

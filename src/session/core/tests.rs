@@ -2,12 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use prost::Message as _;
+
 use super::{
     Connection, Core, Event, Limits, NewCall, Room, Side, cost,
-    limits::{DEFAULT_GRACE, MAX_WAITING_CONTROL, MAX_WAITING_LOG_BYTES, PING_AFTER},
+    limits::{
+        DEFAULT_GRACE, MAX_UNACKED_BYTES, MAX_WAITING_ANSWER_BYTES, MAX_WAITING_CONTROL,
+        MAX_WAITING_LOG_BYTES, PING_AFTER,
+    },
 };
-use crate::wire::pb::{self, Frame, frame::Body};
-use crate::wire::{Chunk, NodeFragment, Reason, Status};
+use crate::wire::pb::{self, Frame, frame::Body, node_fragment::Payload};
+use crate::wire::{Chunk, NodeFragment, NodeRef, Reason, Status, headers};
 
 const CONNECTION: Connection = Connection(1);
 
@@ -255,4 +260,186 @@ fn the_calls_of_a_session_that_ends_end_once() {
         "{told:?}"
     );
     assert!(opener.is_closed() && frames(&mut acceptor, now).is_empty());
+}
+
+/// Fragments whose parts that cost nothing are so long, or one character longer.
+fn bounded_fragments(past: usize) -> Vec<NodeFragment> {
+    let text = |most: usize| "é".repeat(most + past);
+    let node_ref = NodeRef { id: text(255), ..NodeRef::default() };
+    let chunk = |body| Chunk { body, ..Chunk::default() };
+    let payloads = [
+        Payload::Chunk(Chunk::new(text(255), "x")),
+        Payload::Chunk(chunk(Some(pb::chunk::Body::Ref(text(2048))))),
+        Payload::NodeRef(node_ref),
+    ];
+    let fragment = |payload| NodeFragment { payload: Some(payload), ..piece("") };
+    let mut fragments: Vec<_> = payloads.into_iter().map(fragment).collect();
+    fragments.push(NodeFragment { id: text(255), ..piece("x") });
+    fragments
+}
+
+/// A frame as a side without rules of its own would send it.
+fn fragments_frame(number: u64, call: u64, fragments: Vec<NodeFragment>) -> Frame {
+    let body = Body::Fragments(pb::FragmentsFrame { call, fragments });
+    Frame { number, ack: 0, body: Some(body) }
+}
+
+#[test]
+fn what_costs_no_credit_is_bounded_and_breaks_its_call_alone() {
+    let inputs = [Reason::InvalidInput, Reason::InvalidInput, Reason::InvalidInput];
+    let inputs = [&inputs[..], &[Reason::UndeclaredInput]].concat();
+    for (place, expected) in inputs.into_iter().enumerate() {
+        // Inputs, at the side that runs the call.
+        let (mut opener, mut acceptor, now) = pair(Limits::default());
+        let broken = call(&mut opener);
+        let other = call(&mut opener);
+        pass(&mut opener, &mut acceptor, now);
+        events(&mut acceptor);
+        let within = bounded_fragments(0).swap_remove(place);
+        acceptor.handle_frame(CONNECTION, fragments_frame(3, broken, vec![within]), now);
+        assert!(matches!(events(&mut acceptor)[..], [Event::Fragments { .. }]));
+        let past = bounded_fragments(1).swap_remove(place);
+        acceptor.handle_frame(CONNECTION, fragments_frame(4, broken, vec![past]), now);
+        let told = events(&mut acceptor);
+        assert!(
+            matches!(&told[..], [Event::Broken { call, status }]
+                if *call == broken && status.reason == expected),
+            "{told:?}"
+        );
+        // Nothing more of it is held; others go on.
+        acceptor.handle_frame(CONNECTION, fragments_frame(5, broken, vec![piece("x")]), now);
+        assert_eq!(events(&mut acceptor), []);
+        acceptor.handle_frame(CONNECTION, fragments_frame(6, other, vec![piece("x")]), now);
+        assert!(matches!(events(&mut acceptor)[..], [Event::Fragments { .. }]));
+
+        // Outputs, at the side that called; and nothing of the kind is sent.
+        let past = bounded_fragments(1).swap_remove(place);
+        opener.handle_frame(CONNECTION, fragments_frame(1, broken, vec![past.clone()]), now);
+        let told = events(&mut opener);
+        assert!(
+            matches!(&told[..], [Event::Broken { status, .. }]
+                if status.reason == Reason::InvalidOutput),
+            "{told:?}"
+        );
+        let refused = opener.write(other, past.clone()).expect_err("is past the bound");
+        assert_eq!(refused.reason, expected);
+        let refused = acceptor.write(other, past).expect_err("is past the bound");
+        assert_eq!(refused.reason, Reason::InvalidOutput);
+    }
+}
+
+#[test]
+fn a_node_ends_with_its_close_and_its_id_is_bounded_there_too() {
+    let check = |id: &str, expected: Reason| {
+        let (mut opener, mut acceptor, now) = pair(Limits::default());
+        let number = call(&mut opener);
+        pass(&mut opener, &mut acceptor, now);
+        events(&mut acceptor);
+        let body = Body::Close(pb::CloseFrame { call: number, id: id.into(), status: None });
+        acceptor.handle_frame(CONNECTION, Frame { number: 2, ack: 0, body: Some(body) }, now);
+        let after = fragments_frame(3, number, vec![piece("x")]);
+        acceptor.handle_frame(CONNECTION, after, now);
+        let told = events(&mut acceptor);
+        let broken = told.iter().find_map(|event| match event {
+            Event::Broken { status, .. } => Some(status.reason),
+            _ => None,
+        });
+        assert_eq!(broken, Some(expected), "{told:?}");
+    };
+    check("in", Reason::InvalidInput);
+    check(&"x".repeat(256), Reason::UndeclaredInput);
+}
+
+#[test]
+fn answers_that_are_not_read_are_bounded_in_bytes() {
+    let (_, mut acceptor, now) = pair(Limits::default());
+    let refused = pb::RefusedAction { name: "x".repeat(255), status: None };
+    let answer = vec![refused; 1024];
+    let mut answers = 0;
+    // What was sent and not acknowledged is bounded too, and counts apart.
+    while ended(&mut acceptor).is_none() {
+        acceptor.answer_publish(answer.clone());
+        frames(&mut acceptor, now);
+        assert!(acceptor.held_bytes() < (MAX_UNACKED_BYTES + 2 * MAX_WAITING_ANSWER_BYTES) as u64);
+        answers += 1;
+        assert!(answers < MAX_WAITING_CONTROL, "nothing bounds them");
+    }
+    let bytes = answers * 1024 * 255;
+    assert!(bytes > MAX_UNACKED_BYTES, "{bytes}");
+    assert_eq!(acceptor.held_bytes(), 0);
+}
+
+#[test]
+fn no_frame_is_larger_than_the_other_side_takes() {
+    let limits = Limits { max_frame_bytes: 256 * 1024, ..Limits::default() };
+    let check = |what: &str, send: &dyn Fn(&mut Core, u64)| {
+        let (mut opener, mut acceptor, now) = pair(limits);
+        let number = call(&mut opener);
+        pass(&mut opener, &mut acceptor, now);
+        send(&mut acceptor, number);
+        let sent = frames(&mut acceptor, now);
+        assert!(!sent.is_empty(), "{what}");
+        for frame in sent {
+            assert!(frame.encoded_len() <= 256 * 1024, "{what}: {} bytes", frame.encoded_len());
+        }
+    };
+    let with_attributes = |count: usize, bytes: usize| {
+        let mut chunk = Chunk::text("x");
+        let attribute = |at| (format!("{at:x}"), vec![0; bytes].into());
+        chunk.metadata.get_or_insert_default().attributes = (0..count).map(attribute).collect();
+        NodeFragment::more("out", chunk)
+    };
+    check("a large attribute", &|core, number| {
+        let refused = core.write(number, with_attributes(1, 1 << 20)).expect_err("is too large");
+        assert_eq!(refused.reason, Reason::SessionLimit);
+        core.finish(number, refused);
+    });
+    check("many small attributes", &|core, number| {
+        while core.room(number, "out") == Room::Free {
+            core.write(number, with_attributes(250, 0)).expect("fits");
+        }
+    });
+    check("long media types", &|core, number| {
+        while core.room(number, "out") == Room::Free {
+            let chunk = Chunk::new("é".repeat(255), "");
+            core.write(number, NodeFragment::more("out", chunk)).expect("fits");
+        }
+    });
+    check("a log entry", &|core, number| {
+        core.log(number, pb::LogEntry::info("x".repeat(1 << 20)));
+        core.log(number, pb::LogEntry::info("fits"));
+    });
+    check("an answer", &|core, _| {
+        let status = Some(Status::of(Reason::InvalidRequest, "x".repeat(4000)).into());
+        core.answer_publish(vec![pb::RefusedAction { name: "x".into(), status }; 1024]);
+    });
+    check("a withdrawal", &|core, _| core.withdraw(vec!["x".repeat(255); 1024]));
+}
+
+#[test]
+fn headers_past_their_bound_end_their_call_alone() {
+    let check = |headers: &[(&str, usize)], expected: Option<Reason>| {
+        let headers = headers.iter().map(|(name, len)| ((*name).to_owned(), vec![0; *len].into()));
+        let mut frame = pb::CallFrame { call: 1, action: "a".into(), ..Default::default() };
+        frame.headers = headers.collect();
+        let (mut opener, mut acceptor, now) = pair(Limits::default());
+        let made =
+            opener.start_call(NewCall { headers: frame.headers.clone(), ..NewCall::default() });
+        assert_eq!(made.err().map(|status| status.reason), expected);
+        let body = Some(Body::Call(frame));
+        acceptor.handle_frame(CONNECTION, Frame { number: 1, ack: 0, body }, now);
+        let began = matches!(events(&mut acceptor)[..], [Event::Called(_)]);
+        assert_eq!(began, expected.is_none());
+        let told = frames(&mut acceptor, now);
+        let refused = told.into_iter().find_map(|frame| match frame.body {
+            Some(Body::Status(frame)) => frame.status.map(Status::from),
+            _ => None,
+        });
+        assert_eq!(refused.as_ref().map(|status| status.reason), expected);
+        assert!(refused.is_none_or(|status| status.message.contains("headers")));
+    };
+    let most = headers::MAX_BYTES - headers::OVERHEAD_BYTES - 1;
+    check(&[("x", most)], None);
+    check(&[("x", most + 1)], Some(Reason::InvalidRequest));
+    check(&[("x", most / 2), ("y", most / 2)], Some(Reason::InvalidRequest));
 }

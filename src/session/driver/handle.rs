@@ -222,8 +222,8 @@ impl Session {
         poll_fn(|cx| {
             let mut state = self.0.state.lock();
             let Some(call) = state.calls.get_mut(&call) else { return Poll::Ready(None) };
-            if let Some(entry) = call.logs.pop_front() {
-                return Poll::Ready(Some((entry, std::mem::take(&mut call.displaced))));
+            if let Some(next) = call.next_log() {
+                return Poll::Ready(Some(next));
             }
             if call.ended.is_some() {
                 return Poll::Ready(None);

@@ -7,7 +7,9 @@ use tokio::time::Instant;
 
 use super::handle::Session;
 use crate::action::{Call, Event, Inputs, Port, Run, Scope, scope::DEFAULT_CONCURRENT_CALLS};
+use crate::session::core::Side;
 use crate::session::run_nodes::{Reachable, RunNodes};
+use crate::wire::name::is_name;
 use crate::wire::{Headers, Reason, Status, pb};
 
 /// Runs a call to its end, which is told whatever happens.
@@ -18,8 +20,9 @@ pub(super) async fn run(session: Session, frame: pb::CallFrame) {
         Err(status) => status,
     };
     session.with(|state| {
-        state.core.finish(call, status);
-        state.calls.remove(&call);
+        let fault = state.calls.remove(&call).and_then(|call| call.fault);
+        let fault = fault.filter(|_| status.is_ok());
+        state.core.finish(call, fault.unwrap_or(status));
     });
 }
 
@@ -42,20 +45,23 @@ fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
     let inputs = bind(writable, inputs)?;
     let outputs = bind(schema.outputs().iter(), outputs)?;
     let ids = inputs.iter().map(|(_, node)| node.clone()).collect();
-    session.look(|state| {
+    let side = session.look(|state| {
         if let Some(call) = state.calls.get_mut(&call) {
             call.declare(ids, Reason::UndeclaredInput);
         }
+        state.core.side()
     });
-    let deadline = match timeout {
+    let mut headers: Headers = headers.into_iter().collect();
+    let end = match timeout {
         Some(timeout) => Instant::now().checked_add(read_duration(timeout)?),
         None => None,
     };
+    let deadline = end.into_iter().chain(headers.deadline()?).min();
     let id = if id.is_empty() { format!("call_{call}") } else { id };
     let scope =
-        Scope::limited(parts.registry.clone(), DEFAULT_CONCURRENT_CALLS, parts.handlers.clone());
+        Scope::limited(parts.registry.clone(), DEFAULT_CONCURRENT_CALLS, parts.handlers.clone())
+            .at(own_depth(side, headers.depth()?));
     let given = Inputs::open(schema, [])?;
-    let mut headers: Headers = headers.into_iter().collect();
     let run_id = RunNodes::id_in(&mut headers)?;
     let run = scope.start(Call { id, entry, inputs: given, headers, deadline })?;
     let reachable = match (run_id, &parts.runs) {
@@ -93,7 +99,9 @@ impl Hosted {
                     asked_to_end = true;
                     run.stop(status);
                 }
-                Some(()) = receiving.next() => {}
+                Some(received) = receiving.next() => if let Err(status) = received {
+                    run.stop(status);
+                },
                 Some(sent) = sending.next() => if let Err(status) = sent {
                     run.stop(status);
                 },
@@ -117,6 +125,22 @@ impl Hosted {
     }
 }
 
+/// How deep a call is that comes with a depth. The acceptor counts the calls that it
+/// hands on to an opener, see [`sent_depth`].
+fn own_depth(side: Side, sent: u32) -> u32 {
+    match side {
+        Side::Acceptor => sent,
+        Side::Opener => sent.saturating_sub(1),
+    }
+}
+
+/// The depth that goes with a call which is made for a call, whose own calls are at
+/// `depth`. An opener passes on what it got, and the acceptor adds one, so that a
+/// chain of calls ends whoever the openers are.
+pub(super) fn sent_depth(side: Side, depth: u32) -> u32 {
+    own_depth(side, depth)
+}
+
 /// Which node carries which port.
 fn bind<'a>(
     ports: impl Iterator<Item = &'a Port>,
@@ -127,6 +151,9 @@ fn bind<'a>(
         ports.map(|port| (port.name().to_owned(), port.name().to_owned())).collect();
     for pb::PortBinding { name, id } in bindings {
         match bound.iter_mut().find(|(port, _)| *port == name) {
+            Some(_) if !is_name(&id) => {
+                return invalid(format!("the node bound to {name:?} has an id that is no name"));
+            }
             Some((_, node)) => *node = id,
             None => return invalid(format!("a node is bound to {name:?}, which is no port")),
         }

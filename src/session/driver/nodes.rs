@@ -6,7 +6,7 @@ use std::{future::poll_fn, task::Poll};
 use super::{handle::Session, state::Batch};
 use crate::node::{Ending, Piece, Reader, Writer};
 use crate::session::core::{Room, cost};
-use crate::wire::{NodeFragment, Status};
+use crate::wire::{NodeFragment, Reason, Status};
 
 impl Session {
     /// What came of a node: fragments, or how it ended beside its final one.
@@ -106,27 +106,44 @@ impl Session {
         Ok(())
     }
 
-    /// Writes what comes of a node to `writer`, to its end.
-    pub(crate) async fn receive_node(&self, call: u64, id: &str, mut writer: Writer) {
+    /// Writes what comes of a node to `writer`, until it is closed or the call ends.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED for what no node takes.
+    pub(crate) async fn receive_node(
+        &self,
+        call: u64,
+        id: &str,
+        mut writer: Writer,
+    ) -> Result<(), Status> {
         loop {
             match self.read(call, id).await {
                 Ok(fragments) => {
                     for fragment in fragments {
                         let cost = cost(&fragment);
-                        let ends = !fragment.continued;
-                        // A node that is closed here takes no more; its readers
-                        // have been told why.
-                        if writer.write_fragment(fragment).await.is_err() {
-                            return;
-                        }
-                        if !ends {
-                            self.consume(call, id, cost);
+                        match writer.write_fragment(fragment).await {
+                            Ok(()) => self.consume(call, id, cost),
+                            Err(status) if is_misuse(&status) => return Err(status),
+                            // A node that is closed here takes no more; its readers
+                            // have been told why.
+                            Err(_) => return Ok(()),
                         }
                     }
                 }
-                Err(status) if status.is_ok() => return writer.close(),
-                Err(status) => return writer.fail(status),
+                Err(status) if status.is_ok() => {
+                    writer.close();
+                    return Ok(());
+                }
+                Err(status) => {
+                    writer.fail(status);
+                    return Ok(());
+                }
             }
         }
     }
+}
+
+/// Whether a write failed for what was written.
+fn is_misuse(status: &Status) -> bool {
+    matches!(status.reason, Reason::SeqConflict | Reason::PastFinal | Reason::NodeFull)
 }

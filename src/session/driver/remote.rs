@@ -10,9 +10,8 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-use super::handle::Session;
+use super::{handle::Session, hosting::sent_depth};
 use crate::action::{Context, Handler};
-use crate::node::Piece;
 use crate::session::core::{NewCall, cost};
 use crate::wire::pb::LogLevel;
 use crate::wire::{Headers, Reason, Status, headers, pb};
@@ -116,10 +115,11 @@ fn begin(
     run_id: Option<Bytes>,
 ) -> Result<RemoteCall, Status> {
     let outputs = context.schema().outputs().iter().map(|port| port.name().to_owned());
+    let depth = sent_depth(session.look(|state| state.core.side()), context.depth());
     let call = NewCall {
         id: context.id().to_owned(),
         action: context.action().to_string(),
-        headers: sent_headers(context.headers(), run_id),
+        headers: sent_headers(context.headers(), run_id, depth),
         timeout: context.time_left(),
     };
     let call = session.start_call(call, Some(outputs.collect()))?;
@@ -127,10 +127,11 @@ fn begin(
 }
 
 /// The deadline goes as the time left, which needs no common clock.
-fn sent_headers(headers: &Headers, run_id: Option<Bytes>) -> BTreeMap<String, Bytes> {
+fn sent_headers(headers: &Headers, run_id: Option<Bytes>, depth: u32) -> BTreeMap<String, Bytes> {
     let others = headers.iter().filter(|(name, _)| *name != headers::DEADLINE);
     let others = others.map(|(name, value)| (name.to_owned(), value.clone()));
-    others.chain(run_id.map(|id| (headers::RUN.to_owned(), id))).collect()
+    let depth = (depth > 0).then(|| (headers::DEPTH.to_owned(), depth.to_string().into()));
+    others.chain(run_id.map(|id| (headers::RUN.to_owned(), id))).chain(depth).collect()
 }
 
 impl RemoteCall {
@@ -159,7 +160,10 @@ impl RemoteCall {
                     received = true;
                     // Where the call failed too, its own status says more.
                     if let Err(failure) = outputs && status.as_ref().is_none_or(Status::is_ok) {
-                        let ended = ended.as_mut().now_or_never();
+                        let ended = match status {
+                            None => ended.as_mut().now_or_never(),
+                            Some(_) => None,
+                        };
                         return Err(ended.filter(|it| !it.is_ok()).unwrap_or(failure));
                     }
                 }
@@ -173,7 +177,8 @@ impl RemoteCall {
         }
     }
 
-    /// Writes what comes of an output to the one here.
+    /// Writes what comes of an output to the one here, until it is closed or the call
+    /// ends: what comes after the final piece is no less against the rules.
     async fn receive(&self, context: &Context, port: &str) -> Result<(), Status> {
         let mut output = context.output(port)?;
         loop {
@@ -181,12 +186,7 @@ impl RemoteCall {
                 Ok(fragments) => {
                     for fragment in fragments {
                         let cost = cost(&fragment);
-                        let (_, piece) = Piece::from_fragment(fragment);
-                        let ends = !piece.continued;
-                        output.write_piece(piece).await?;
-                        if ends {
-                            return Ok(());
-                        }
+                        output.write_fragment(fragment).await?;
                         self.session.consume(self.call, port, cost);
                     }
                 }

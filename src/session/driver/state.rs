@@ -14,6 +14,8 @@ use crate::wire::{NodeFragment, Reason, Status, pb};
 
 /// How many log entries of a call are held for whoever takes them; older ones go.
 const MAX_HELD_LOGS: usize = 1024;
+/// How many bytes they have in all.
+const MAX_HELD_LOG_BYTES: usize = 256 * 1024;
 
 /// The core and what came out of it.
 pub(super) struct State {
@@ -32,11 +34,12 @@ pub(super) struct CallState {
     inboxes: Vec<Inbox>,
     /// The nodes that the action has; `None` until that is known.
     declared: Option<Declared>,
-    pub(super) logs: VecDeque<pb::LogEntry>,
-    pub(super) displaced: u32,
+    logs: VecDeque<pb::LogEntry>,
+    log_bytes: usize,
+    displaced: u32,
     /// How the call ended, or why it is to end.
     pub(super) ended: Option<Status>,
-    /// A node came that the action has not.
+    /// The other side broke a rule of the call.
     pub(super) fault: Option<Status>,
     waiting: Vec<Waker>,
 }
@@ -113,17 +116,19 @@ impl State {
                 }
                 Event::Log { call, entry, displaced } => self.on(call, |state| {
                     state.displaced = state.displaced.saturating_add(displaced);
-                    state.logs.push_back(entry);
-                    if state.logs.len() > MAX_HELD_LOGS {
-                        state.logs.pop_front();
-                        state.displaced = state.displaced.saturating_add(1);
-                    }
+                    state.narrated(entry);
                 }),
-                Event::Cancelled { call, status } | Event::Finished { call, status } => {
-                    self.on(call, |state| {
-                        state.ended.get_or_insert(status);
-                    });
-                }
+                Event::Broken { call, status } => self.on(call, |state| {
+                    state.fault.get_or_insert(status);
+                }),
+                Event::Cancelled { call, status } => self.on(call, |state| {
+                    state.ended.get_or_insert(status);
+                }),
+                Event::Finished { call, status } => self.on(call, |state| {
+                    // A host that broke the rules has not done well, whatever it says.
+                    let fault = state.fault.clone().filter(|_| status.is_ok());
+                    state.ended.get_or_insert(fault.unwrap_or(status));
+                }),
                 Event::Writable { call, id: _ } => self.on(call, |_| {}),
                 Event::Disconnected => self.changed.notify_one(),
                 Event::Ended(status) => {
@@ -148,8 +153,26 @@ impl CallState {
     /// Says which nodes there are, and what others are.
     pub(super) fn declare(&mut self, ids: Vec<String>, otherwise: Reason) {
         let declared = Declared { ids, otherwise };
-        self.fault = self.inboxes.iter().find_map(|inbox| declared.fault(&inbox.id));
+        let undeclared = self.inboxes.iter().find_map(|inbox| declared.fault(&inbox.id));
+        self.fault = self.fault.take().or(undeclared);
         self.declared = Some(declared);
+    }
+
+    fn narrated(&mut self, entry: pb::LogEntry) {
+        self.log_bytes += log_len(&entry);
+        self.logs.push_back(entry);
+        while self.logs.len() > MAX_HELD_LOGS || self.log_bytes > MAX_HELD_LOG_BYTES {
+            let Some(oldest) = self.logs.pop_front() else { break };
+            self.log_bytes -= log_len(&oldest);
+            self.displaced = self.displaced.saturating_add(1);
+        }
+    }
+
+    /// Takes the oldest log entry, and how many were lost before it.
+    pub(super) fn next_log(&mut self) -> Option<(pb::LogEntry, u32)> {
+        let entry = self.logs.pop_front()?;
+        self.log_bytes -= log_len(&entry);
+        Some((entry, std::mem::take(&mut self.displaced)))
     }
 
     fn arrived(&mut self, fragment: NodeFragment) {
@@ -196,4 +219,8 @@ impl CallState {
             self.waiting.push(cx.waker().clone());
         }
     }
+}
+
+fn log_len(entry: &pb::LogEntry) -> usize {
+    entry.text.len() + entry.channel.len()
 }

@@ -91,8 +91,8 @@ class Frame(_message.Message):
 
     Reading: a side never stops reading because a call's reader is slow; credit
     bounds what can arrive, see CreditFrame. Answers wait in a queue of at most
-    4,096 frames; a side whose answers do not leave because the other does not
-    read ends the session with RESOURCE_EXHAUSTED (SESSION_LIMIT).
+    4,096 frames and 4 MiB; a side whose answers do not leave because the other
+    does not read ends the session with RESOURCE_EXHAUSTED (SESSION_LIMIT).
 
     Calls: a call has a number that its caller chooses, odd for the opener's calls
     and even for the acceptor's, each greater than the one before. Frames of a
@@ -508,8 +508,8 @@ class CallFrame(_message.Message):
     call: _builtins.int
     """Required. The call's number, see Frame."""
     id: _builtins.str
-    """Optional. The model's own id for the call, as its handler sees it. Empty:
-    one is made of the number.
+    """Optional. The model's own id for the call, as its handler sees it, at most
+    255 characters. Empty: one is made of the number.
     """
     action: _builtins.str
     """Required. The action's name: one that the receiver hosts, or, called by a
@@ -517,8 +517,13 @@ class CallFrame(_message.Message):
     """
     @_builtins.property
     def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
-        """Header name, lower case → value. To a service, `x-a11-run` is an id by which
-        its NodeService reaches the call's ports.
+        """Header name, lower case → value. At most 64 KiB in all, each counted with 32
+        bytes more; past it the call ends with INVALID_ARGUMENT (INVALID_REQUEST). To
+        a service, `x-a11-run` is an id by which its NodeService reaches the call's
+        ports. `x-a11-deadline` ends the call as `timeout` does. `x-a11-depth` says how
+        many calls this one is made within, decimal: a host that makes calls for a
+        call sends it along as it came, and the service adds one to what it hands on.
+        At 32 it refuses the call: RESOURCE_EXHAUSTED (TOO_DEEP).
         """
 
     @_builtins.property
@@ -529,8 +534,8 @@ class CallFrame(_message.Message):
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.PortBinding]:
-        """Input ports and the ids of the nodes that carry them. A port not listed has
-        the node of its own name.
+        """Input ports and the ids of the nodes that carry them, each a Name. A port not
+        listed has the node of its own name.
         """
 
     @_builtins.property
@@ -564,7 +569,9 @@ class FragmentsFrame(_message.Message):
     The fragments of one node are sent in its order; `seq` may be left off. As
     many as are waiting share a frame; one alone leaves at once. A fragment of a
     node that is none of the call's ends the call: INVALID_ARGUMENT
-    (UNDECLARED_INPUT) for an input, INTERNAL (INVALID_OUTPUT) for an output.
+    (UNDECLARED_INPUT) for an input, INTERNAL (INVALID_OUTPUT) for an output. So
+    does one past the lengths that Chunk and NodeRef promise, or after the node's
+    `close`: INVALID_ARGUMENT (INVALID_INPUT), INTERNAL (INVALID_OUTPUT).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -82,8 +82,8 @@ export const OpenSessionResponseSchema: GenMessage<OpenSessionResponse> = /*@__P
  *
  * Reading: a side never stops reading because a call's reader is slow; credit
  * bounds what can arrive, see CreditFrame. Answers wait in a queue of at most
- * 4,096 frames; a side whose answers do not leave because the other does not
- * read ends the session with RESOURCE_EXHAUSTED (SESSION_LIMIT).
+ * 4,096 frames and 4 MiB; a side whose answers do not leave because the other
+ * does not read ends the session with RESOURCE_EXHAUSTED (SESSION_LIMIT).
  *
  * Calls: a call has a number that its caller chooses, odd for the opener's calls
  * and even for the acceptor's, each greater than the one before. Frames of a
@@ -514,8 +514,8 @@ export type CallFrame = Message<"a11.v1.CallFrame"> & {
   call: bigint;
 
   /**
-   * Optional. The model's own id for the call, as its handler sees it. Empty:
-   * one is made of the number.
+   * Optional. The model's own id for the call, as its handler sees it, at most
+   * 255 characters. Empty: one is made of the number.
    *
    * @generated from field: string id = 2;
    */
@@ -530,8 +530,13 @@ export type CallFrame = Message<"a11.v1.CallFrame"> & {
   action: string;
 
   /**
-   * Header name, lower case → value. To a service, `x-a11-run` is an id by which
-   * its NodeService reaches the call's ports.
+   * Header name, lower case → value. At most 64 KiB in all, each counted with 32
+   * bytes more; past it the call ends with INVALID_ARGUMENT (INVALID_REQUEST). To
+   * a service, `x-a11-run` is an id by which its NodeService reaches the call's
+   * ports. `x-a11-deadline` ends the call as `timeout` does. `x-a11-depth` says how
+   * many calls this one is made within, decimal: a host that makes calls for a
+   * call sends it along as it came, and the service adds one to what it hands on.
+   * At 32 it refuses the call: RESOURCE_EXHAUSTED (TOO_DEEP).
    *
    * @generated from field: map<string, bytes> headers = 4;
    */
@@ -546,8 +551,8 @@ export type CallFrame = Message<"a11.v1.CallFrame"> & {
   timeout?: Duration | undefined;
 
   /**
-   * Input ports and the ids of the nodes that carry them. A port not listed has
-   * the node of its own name.
+   * Input ports and the ids of the nodes that carry them, each a Name. A port not
+   * listed has the node of its own name.
    *
    * @generated from field: repeated a11.v1.PortBinding inputs = 6;
    */
@@ -575,7 +580,9 @@ export const CallFrameSchema: GenMessage<CallFrame> = /*@__PURE__*/
  * The fragments of one node are sent in its order; `seq` may be left off. As
  * many as are waiting share a frame; one alone leaves at once. A fragment of a
  * node that is none of the call's ends the call: INVALID_ARGUMENT
- * (UNDECLARED_INPUT) for an input, INTERNAL (INVALID_OUTPUT) for an output.
+ * (UNDECLARED_INPUT) for an input, INTERNAL (INVALID_OUTPUT) for an output. So
+ * does one past the lengths that Chunk and NodeRef promise, or after the node's
+ * `close`: INVALID_ARGUMENT (INVALID_INPUT), INTERNAL (INVALID_OUTPUT).
  *
  * @generated from message a11.v1.FragmentsFrame
  */
