@@ -228,7 +228,9 @@ async fn write(
     let id = only.as_deref().unwrap_or(&fragment.id);
     let port = writers.iter_mut().find(|(name, _)| name == id);
     match port {
-        Some((_, Some(writer))) => writer.write_fragment(fragment).await,
+        Some((name, Some(writer))) => writer.write_fragment(fragment).await.map_err(|status| {
+            Status { message: format!("input {name:?}: {}", status.message), ..status }
+        }),
         Some((name, None)) => Err(Status::of(
             Reason::AutofilledInput,
             format!("input {name:?} is filled by the runtime and cannot be given"),

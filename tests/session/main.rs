@@ -2,6 +2,7 @@
 //! each other, and a connection that breaks is not noticed.
 
 mod hosting;
+mod inputs;
 mod names;
 mod nodes;
 mod resuming;

@@ -181,7 +181,10 @@ impl RemoteCall {
                 Ok(fragments) => {
                     for fragment in fragments {
                         let cost = cost(&fragment);
-                        let (_, piece) = Piece::from_fragment(fragment);
+                        let (_, piece) = Piece::from_fragment(fragment).map_err(|error| {
+                            let message = format!("output {port:?}: {error}");
+                            Status::of(Reason::InvalidOutput, message)
+                        })?;
                         let ends = !piece.continued;
                         output.write_piece(piece).await?;
                         if ends {
