@@ -109,7 +109,7 @@ impl Piece {
 
     /// What it costs to keep, in bytes: everything it holds and a fixed share, so
     /// that empty pieces are bounded too.
-    pub(super) fn cost(&self) -> usize {
+    pub fn cost(&self) -> usize {
         const FIXED: usize = 64;
         FIXED + self.payload.held_len()
     }
