@@ -41,9 +41,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let refused = match request.method() {
-            &Method::POST if is_grpc(request.headers()) => None,
-            &Method::POST => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        let refused = match *request.method() {
+            Method::POST if is_grpc(request.headers()) => None,
+            Method::POST => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             _ => Some(StatusCode::METHOD_NOT_ALLOWED),
         };
         if let Some(status) = refused {
