@@ -368,6 +368,16 @@ async fn a_typed_turn_is_kept_as_it_came_whatever_its_call_ids() {
 }
 
 #[tokio::test]
+async fn a_page_token_that_cannot_be_is_named_as_what_it_is() {
+    let mut service = service().await;
+    let request = pb::ListConversationsRequest { page_token: "a\nb".into(), ..Default::default() };
+    let refused = service.interactions.list_conversations(request).await;
+    let status = Status::from(refused.expect_err("is refused"));
+    assert_eq!(status.reason, Reason::InvalidRequest);
+    assert!(status.message.starts_with("page_token "), "{status}");
+}
+
+#[tokio::test]
 async fn a_kept_conversation_is_converted_for_another_provider() {
     let mut service = service().await;
     let request = pb::ExecuteActionsFromInteractionRequest {

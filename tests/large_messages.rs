@@ -1,5 +1,6 @@
 //! Sizes: a tool error of 100 KB, messages of 5 MB and 100 MB, and a compressed
-//! bomb; the real status each time, a usable connection, bounded memory.
+//! bomb, narration and outputs without end; the real status each time, a usable
+//! connection, bounded memory.
 
 #![allow(missing_docs)]
 
@@ -12,9 +13,12 @@ mod trials;
 #[path = "support/turns.rs"]
 mod turns;
 
+use std::{future::Future, sync::Arc};
+
+use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler, log::MAX_HELD_BYTES};
 use a11_grpc::wire::pb::{
-    Backend, RunActionRequest, StreamActionRequest, action_service_client::ActionServiceClient,
-    stream_action_response::Event,
+    Backend, RunActionRequest, RunActionResponse, StreamActionRequest,
+    action_service_client::ActionServiceClient, stream_action_response::Event,
 };
 use a11_grpc::wire::{Chunk, NodeFragment, Reason, Status, status::MAX_MESSAGE_BYTES};
 use server::{MESSAGE_LIMIT, TestServer};
@@ -151,4 +155,49 @@ async fn a_compressed_bomb_is_refused_without_being_unpacked() {
     assert_eq!(response.get_ref().outputs[0].payload_len(), 1 << 20);
     check_usable(&mut client.clone()).await;
     server.idle().await;
+}
+
+/// A server with one action, and what RunAction answers for it.
+async fn run_alone<F>(output: Port, run: fn(Context) -> F) -> Result<RunActionResponse, Status>
+where
+    F: Future<Output = Result<(), Status>> + Send + 'static,
+{
+    let registry = Registry::new();
+    let schema = ActionSchema::builder("alone").output(output).build();
+    registry.register(schema, handler(run)).expect("registers");
+    let server = TestServer::start(Arc::new(registry)).await;
+    let request = RunActionRequest { action: "alone".into(), ..Default::default() };
+    Ok(server.client().await.run_action(request).await?.into_inner())
+}
+
+#[tokio::test]
+async fn narration_without_end_leaves_its_newest_part_and_a_notice() {
+    const ENTRY_BYTES: usize = 16 * 1024;
+    let response = run_alone(Port::text("done"), |context| async move {
+        for entry in 0..1000 {
+            context.log(format!("{entry:<ENTRY_BYTES$}"));
+            // So that each is taken before the next.
+            tokio::task::yield_now().await;
+        }
+        context.write("done", "yes").await
+    });
+    let logs = response.await.expect("runs").logs;
+    let bytes: usize = logs.iter().map(|entry| entry.text.len()).sum();
+    assert!(bytes <= MAX_HELD_BYTES + 100, "{bytes}");
+    assert!(logs[0].text.contains("earlier log entries were dropped"), "{}", logs[0].text);
+    assert!(logs.last().expect("a log").text.starts_with("999 "));
+}
+
+#[tokio::test]
+async fn outputs_that_are_large_beside_their_bytes_are_bounded_too() {
+    let run = |context: Context| async move {
+        let mut chunk = Chunk::text("");
+        let attributes = &mut chunk.metadata.get_or_insert_default().attributes;
+        attributes.insert("a".into(), vec![0; 60_000].into());
+        loop {
+            context.write_chunk("parts", chunk.clone()).await?;
+        }
+    };
+    let status = run_alone(Port::text("parts").stream(), run).await.expect_err("has no end");
+    assert_eq!((status.code, status.reason), (Code::ResourceExhausted, Reason::OutputTooLarge));
 }

@@ -16,7 +16,12 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use mcp::PATIENCE;
 use serde_json::{Value, json};
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::Notify,
+    time::timeout,
+};
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(PATIENCE, what).await.expect("it takes too long")
@@ -131,7 +136,7 @@ async fn a_request_that_is_none_has_its_own_code_and_leaves_nothing() {
     check(initialize(), &[("content-type", "text/plain")], 415).await;
     check(initialize(), &[("mcp-protocol-version", "1999-01-01")], 400).await;
     check(json!({"pad": "x".repeat(5000)}), &[], 413).await;
-    check(json!({}), &[], 415).await;
+    check(json!({}), &[], 400).await;
     check(call(1, "echo", json!({"word": "x"})), &[("mcp-session-id", "unknown")], 404).await;
     check(call(1, "echo", json!({"word": "x"})), &[], 400).await;
 }
@@ -185,6 +190,109 @@ async fn equal_request_ids_of_two_sessions_never_meet() {
     assert_eq!((&number["id"], &text["id"]), (&json!(7), &json!("7")));
     assert_eq!(number["result"]["structuredContent"], json!({"word": "number"}));
     assert_eq!(text["result"]["structuredContent"], json!({"word": "text"}));
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_message_is_told_what_it_is() {
+    let service = service(&HttpOptions::default());
+    let session = session(&service).await;
+    let check = async |body: &'static [u8], code: i64| {
+        let mut request = post(&json!({}), &[("mcp-session-id", &session)]);
+        *request.body_mut() = Full::from(body);
+        let response = service.handle(request).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{body:?}");
+        assert_eq!(response.headers()["content-type"], "application/json");
+        let answer = message(response).await;
+        assert_eq!(answer["error"]["code"], json!(code), "{answer}");
+    };
+    check(b"{", -32700).await;
+    check(b"", -32700).await;
+    check(b"\xff", -32700).await;
+    check(b"3", -32600).await;
+    check(b"[]", -32600).await;
+    check(br#"{"id":1,"method":"ping"}"#, -32600).await;
+    check(br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, -32602).await;
+    let good = post(&call(1, "echo", json!({"word": "x"})), &[("mcp-session-id", &session)]);
+    assert!(message(service.handle(good).await).await["result"].is_object());
+}
+
+/// An action that tells that it runs, and waits to be let go.
+fn waiting() -> (McpServer, Arc<Notify>, Arc<Notify>) {
+    let registry = fixtures::registry();
+    let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let notices = (began.clone(), go.clone());
+    let schema = ActionSchema::builder("wait").output(Port::text("done")).build();
+    let run = handler(move |context: Context| {
+        let (began, go) = notices.clone();
+        async move {
+            let let_go = go.notified();
+            began.notify_one();
+            let_go.await;
+            context.write("done", "yes").await
+        }
+    });
+    registry.register(schema, run).expect("registered");
+    (McpServer::new(McpOptions::new(registry)), began, go)
+}
+
+#[tokio::test]
+async fn a_request_id_in_use_is_refused_at_once_and_free_again_after_its_answer() {
+    let (server, began, go) = waiting();
+    let service = server.http_service(&HttpOptions::default());
+    let session = session(&service).await;
+    let request = || post(&call(7, "wait", json!({})), &[("mcp-session-id", &session)]);
+    for _ in 0..3 {
+        let first = soon(service.handle(request())).await;
+        soon(began.notified()).await;
+        for _ in 0..3 {
+            let second = soon(service.handle(request())).await;
+            assert_eq!(second.status(), StatusCode::BAD_REQUEST);
+            let answer = message(second).await;
+            assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &Value::Null));
+        }
+        go.notify_waiters();
+        assert_eq!(message(first).await["result"]["structuredContent"], json!({"done": "yes"}));
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_requests_id_is_free_again() {
+    let (server, began, go) = waiting();
+    let service = server.http_service(&HttpOptions::default());
+    let session = session(&service).await;
+    let with_session = [("mcp-session-id", session.as_str())];
+    let request = || post(&call(7, "wait", json!({})), &with_session);
+    let _first = soon(service.handle(request())).await;
+    soon(began.notified()).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": 7}});
+    let cancelled = service.handle(post(&cancel, &with_session)).await;
+    assert_eq!(cancelled.status(), StatusCode::ACCEPTED);
+    let second = soon(service.handle(request())).await;
+    assert_eq!(second.status(), StatusCode::OK);
+    soon(began.notified()).await;
+    go.notify_waiters();
+    assert_eq!(message(second).await["result"]["structuredContent"], json!({"done": "yes"}));
+}
+
+#[tokio::test]
+async fn a_body_far_too_large_is_answered_to_one_who_writes_all_of_it_first() {
+    let server = mcp::TestServer::start(McpOptions::new(fixtures::registry())).await;
+    let address = server.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let mut stream = TcpStream::connect(&address).await.expect("connects");
+    let length = 60 << 20;
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("is taken");
+    let part = vec![b' '; 1 << 20];
+    for _ in 0..length >> 20 {
+        soon(stream.write_all(&part)).await.expect("is taken");
+    }
+    let mut answer = [0; 12];
+    soon(stream.read_exact(&mut answer)).await.expect("is answered");
+    assert_eq!(&answer, b"HTTP/1.1 413");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 use a11_grpc::node::{Ending, Node, Piece, Reader, WhenUnread, join};
+use a11_grpc::wire::pb::{NodeRef, chunk::Body, node_fragment::Payload};
 use a11_grpc::wire::{Chunk, Code, NodeFragment, Reason, Status};
 use futures::FutureExt as _;
 use proptest::prelude::*;
@@ -147,6 +148,44 @@ async fn a_writer_waits_for_its_slowest_reader_and_holds_no_more_than_the_capaci
     assert!((&mut waiting).now_or_never().is_none());
     slow.next().await.expect("no failure").expect("a piece");
     waiting.await.expect("no panic").expect("has room now");
+}
+
+#[tokio::test]
+async fn everything_that_a_piece_holds_counts_against_the_capacity() {
+    const CAPACITY: usize = 64 * 1024;
+    let check = |what: &str, bytes: usize, payload: Payload| {
+        let node = Node::new(CAPACITY, "", WhenUnread::Wait);
+        let mut writer = node.writer();
+        let piece = || Piece { payload: payload.clone(), continued: true };
+        let mut written = 0;
+        while writer.write(piece()).now_or_never().is_some() {
+            written += 1;
+            assert!(written * bytes <= CAPACITY + bytes, "{what}: {written}");
+        }
+        assert!(node.held_bytes() >= written * bytes, "{what}: {}", node.held_bytes());
+    };
+    let chunk = Chunk::text("x".repeat(2000));
+    check("data", 2000, Payload::Chunk(chunk));
+    check("media type", 255, Payload::Chunk(Chunk::new("t".repeat(255), "")));
+    let reference = Chunk { metadata: None, body: Some(Body::Ref("r".repeat(2048))) };
+    check("ref", 2048, Payload::Chunk(reference));
+    let mut chunk = Chunk::text("");
+    let attributes = &mut chunk.metadata.get_or_insert_default().attributes;
+    attributes.insert("n".repeat(255), vec![0; 4096].into());
+    check("attributes", 255 + 4096, Payload::Chunk(chunk));
+    let node = NodeRef { id: "n".repeat(255), ..Default::default() };
+    check("node_ref", 255, Payload::NodeRef(node));
+}
+
+#[tokio::test]
+async fn a_fragment_that_cannot_be_fails_its_node() {
+    let node = Node::default();
+    let mut reader = node.reader();
+    let odd = NodeFragment::last("n", Chunk::new("t".repeat(256), "x"));
+    let status = node.writer().write_fragment(odd).await.expect_err("is refused");
+    assert_eq!((status.code, status.reason), (Code::InvalidArgument, Reason::InvalidRequest));
+    assert!(status.message.contains("media_type"), "{status}");
+    assert_eq!(reader.next().await, Err(status));
 }
 
 #[tokio::test]

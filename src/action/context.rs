@@ -19,7 +19,7 @@ use super::{
     schema::ActionSchema,
     scope::{Scope, Slot},
 };
-use crate::node::{Node, Piece, Reader, Writer};
+use crate::node::{Elsewhere, Node, Piece, Reader, Writer};
 use crate::wire::chunk::Kind;
 use crate::wire::pb::LogEntry;
 use crate::wire::{Chunk, Headers, Name, NodeFragment, Reason, Status, headers};
@@ -168,10 +168,14 @@ impl Context {
         let values = self.0.inputs.node(index).reader().filter_map(move |piece| {
             let value = match piece {
                 Ok(piece) if piece.is_null() => None,
-                Ok(piece) => Some(piece.whole_chunk().and_then(|chunk| match &unfitted {
-                    Some(declared) => decode(&port, &fit_value(declared, chunk.clone())?),
-                    None => decode(&port, chunk),
-                })),
+                Ok(piece) => {
+                    Some(piece.value_chunk().map_err(Status::from).and_then(
+                        |chunk| match &unfitted {
+                            Some(declared) => decode(&port, &fit_value(declared, chunk.clone())?),
+                            None => decode(&port, chunk),
+                        },
+                    ))
+                }
                 Err(status) => Some(Err(status)),
             };
             futures::future::ready(value)
@@ -295,6 +299,10 @@ impl Output {
     /// As [`Context::write`].
     pub async fn write_piece(&mut self, piece: Piece) -> Result<(), Status> {
         self.check(piece.chunk())?;
+        piece.payload.check().map_err(|error| {
+            let message = format!("output {:?}: {error}", self.port.name());
+            Status::of(Reason::InvalidOutput, message)
+        })?;
         self.writer.write(piece).await
     }
 
@@ -355,6 +363,9 @@ pub(super) fn encode<T: Serialize + ?Sized>(port: &Port, value: &T) -> Result<Ch
 /// A chunk as a value: JSON as what it says, text as a string.
 pub(super) fn decode<T: DeserializeOwned>(port: &str, chunk: &Chunk) -> Result<T, Status> {
     let unfit = |what: String| Status::of(Reason::InvalidInput, format!("input {port:?}: {what}"));
+    if let Some(place) = chunk.reference() {
+        return Err(Elsewhere::Place(place.to_owned()).into());
+    }
     match Kind::of(chunk.media_type()) {
         Kind::Json => {
             serde_json::from_slice(chunk.data()).map_err(|error| unfit(error.to_string()))

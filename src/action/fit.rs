@@ -96,6 +96,7 @@ fn argument_chunk(port: &Port, json: &str) -> Result<Chunk, String> {
             Chunk::new(media_type, data)
         }
     };
+    chunk.check().map_err(|error| error.to_string())?;
     fit(port, &chunk)?;
     Ok(chunk)
 }
@@ -126,9 +127,9 @@ pub(super) fn fit_pieces(port: &Port, pieces: Vec<Piece>) -> Result<Vec<Piece>, 
     let input = || port.name().to_owned();
     let unfit = |fault| InputError::Unfit { input: input(), fault };
     for piece in &pieces {
-        if let Payload::NodeRef(node) = &piece.payload {
-            return Err(InputError::UnknownNode { input: input(), node: node.id.clone() });
-        }
+        piece
+            .check_here()
+            .map_err(|elsewhere| InputError::Elsewhere { input: input(), elsewhere })?;
     }
     let complete = pieces.last().is_some_and(|piece| !piece.continued);
     match port.cardinality() {
@@ -157,9 +158,6 @@ pub(super) fn fit_value(port: &Port, chunk: Chunk) -> Result<Chunk, InputError> 
 
 /// A chunk as the port wants it.
 fn convert(port: &Port, mut chunk: Chunk) -> Result<Chunk, String> {
-    if chunk.reference().is_some() {
-        return Ok(chunk);
-    }
     let text = |chunk: &Chunk| -> Result<String, String> {
         let text = std::str::from_utf8(chunk.data()).map_err(|_| "not UTF-8".to_owned())?;
         Ok(text.to_owned())

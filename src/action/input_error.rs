@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::node::NodeError;
-use crate::wire::{Reason, Status};
+use crate::node::{Elsewhere, NodeError};
+use crate::wire::{ChunkError, Reason, Status};
 
 /// Why inputs do not fit an action.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -41,13 +41,21 @@ pub enum InputError {
         /// How.
         error: NodeError,
     },
-    /// A fragment refers to a node that is not held here.
-    #[error("input {input:?} refers to node {node:?}, which is not held here")]
-    UnknownNode {
+    /// A fragment of an input holds what none may.
+    #[error("input {input:?}: {error}")]
+    Chunk {
         /// The input.
         input: String,
-        /// The node.
-        node: String,
+        /// What.
+        error: ChunkError,
+    },
+    /// A fragment says where its value is, instead of having it.
+    #[error("input {input:?}: {elsewhere}")]
+    Elsewhere {
+        /// The input.
+        input: String,
+        /// Where.
+        elsewhere: Elsewhere,
     },
 }
 
@@ -59,7 +67,8 @@ impl From<InputError> for Status {
             InputError::Autofilled(_) => Reason::AutofilledInput,
             InputError::Unfit { .. } | InputError::Ambiguous(_) => Reason::InvalidInput,
             InputError::Node { error, .. } => Status::from(error.clone()).reason,
-            InputError::UnknownNode { .. } => Reason::UnknownNode,
+            InputError::Chunk { error, .. } => Status::from(error.clone()).reason,
+            InputError::Elsewhere { elsewhere, .. } => Status::from(elsewhere.clone()).reason,
         };
         Status::of(reason, error.to_string())
     }

@@ -9,7 +9,7 @@ use super::{
     port::Port,
     schema::{ActionSchema, autofill_of},
 };
-use crate::node::{DEFAULT_CAPACITY, Node, Piece, WhenUnread, in_order};
+use crate::node::{DEFAULT_CAPACITY, Holds, Node, Piece, WhenUnread, in_order};
 use crate::wire::{NodeFragment, pb};
 
 /// One node for each input port of an action, in the order of its schema.
@@ -56,7 +56,11 @@ impl Inputs {
         let mut by_port: Vec<Vec<(Option<u32>, Piece)>> = vec![vec![]; schema.inputs().len()];
         for fragment in fragments {
             let index = given.port_of_fragment(&fragment.id, bindings)?;
-            by_port[index].push(Piece::from_fragment(fragment));
+            let piece = Piece::from_fragment(fragment).map_err(|error| InputError::Chunk {
+                input: schema.inputs()[index].name().to_owned(),
+                error,
+            })?;
+            by_port[index].push(piece);
         }
         for (index, fragments) in by_port.into_iter().enumerate() {
             if !fragments.is_empty() {
@@ -85,7 +89,8 @@ impl Inputs {
             (Some(chunks), _) => (Node::of_pieces(pieces_of(chunks.to_vec())), false),
             (None, Some(pieces)) => (Node::of_pieces(pieces), false),
             (None, None) => {
-                (Node::new(DEFAULT_CAPACITY, port.media_type(), WhenUnread::Discard), true)
+                let node = Node::new(DEFAULT_CAPACITY, port.media_type(), WhenUnread::Discard);
+                (node.holding(Holds::Values), true)
             }
         });
         let (nodes, open) = inputs.unzip();

@@ -32,11 +32,47 @@ pub(super) struct Log(Arc<Mutex<Held>>);
 
 #[derive(Debug, Default)]
 struct Held {
+    kept: KeptLog,
+    closed: bool,
+    waiting: Option<Waker>,
+}
+
+/// Entries up to [`MAX_HELD_BYTES`] and [`MAX_HELD_ENTRIES`]: past them the oldest
+/// go, and a notice stands in their place.
+#[derive(Debug, Default)]
+pub struct KeptLog {
     entries: VecDeque<LogEntry>,
     bytes: usize,
     dropped: u64,
-    closed: bool,
-    waiting: Option<Waker>,
+}
+
+impl KeptLog {
+    /// Adds an entry, the newest.
+    pub fn add(&mut self, entry: LogEntry) {
+        self.bytes += size(&entry);
+        self.entries.push_back(entry);
+        while self.bytes > MAX_HELD_BYTES || self.entries.len() > MAX_HELD_ENTRIES {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.bytes -= size(&oldest);
+            self.dropped += 1;
+        }
+    }
+
+    /// Takes the oldest entry. Where older ones had to go, an entry says so first.
+    pub fn take(&mut self) -> Option<LogEntry> {
+        if self.dropped > 0 {
+            let text = format!("[{} earlier log entries were dropped]\n", self.dropped);
+            self.dropped = 0;
+            return Some(LogEntry { level: LogLevel::Warn as i32, ..LogEntry::info(text) });
+        }
+        let entry = self.entries.pop_front()?;
+        self.bytes -= size(&entry);
+        Some(entry)
+    }
+}
+
+fn size(entry: &LogEntry) -> usize {
+    entry.text.len() + entry.channel.len()
 }
 
 impl Log {
@@ -51,13 +87,7 @@ impl Log {
         if held.closed {
             return;
         }
-        held.bytes += entry.text.len();
-        held.entries.push_back(entry);
-        while held.bytes > MAX_HELD_BYTES || held.entries.len() > MAX_HELD_ENTRIES {
-            let Some(oldest) = held.entries.pop_front() else { break };
-            held.bytes -= oldest.text.len();
-            held.dropped += 1;
-        }
+        held.kept.add(entry);
         if let Some(waker) = held.waiting.take() {
             waker.wake();
         }
@@ -72,16 +102,8 @@ impl Log {
     /// entry says so first.
     pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<LogEntry> {
         let mut held = self.0.lock();
-        if held.dropped > 0 {
-            let text = format!("[{} earlier log entries were dropped]\n", held.dropped);
-            held.dropped = 0;
-            return Poll::Ready(LogEntry { level: LogLevel::Warn as i32, ..LogEntry::info(text) });
-        }
-        match held.entries.pop_front() {
-            Some(entry) => {
-                held.bytes -= entry.text.len();
-                Poll::Ready(entry)
-            }
+        match held.kept.take() {
+            Some(entry) => Poll::Ready(entry),
             None => {
                 held.waiting = Some(cx.waker().clone());
                 Poll::Pending

@@ -149,7 +149,8 @@ impl Outputs {
     /// The one value of a port.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where there is no value, or it is no `T`.
+    /// INVALID_ARGUMENT where there is no value, or it is no `T`; NOT_FOUND where it
+    /// is a reference to another place.
     pub fn value<T: DeserializeOwned>(&self, port: &str) -> Result<T, Status> {
         match join(self.pieces(port))? {
             Some(chunk) => decode(port, &chunk),
@@ -160,9 +161,10 @@ impl Outputs {
     /// The values of a stream port.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where one is no `T`.
+    /// INVALID_ARGUMENT where one is no `T`; NOT_FOUND where one is a reference to
+    /// another place.
     pub fn values<T: DeserializeOwned>(&self, port: &str) -> Result<Vec<T>, Status> {
-        let chunks = self.pieces(port).iter().filter_map(Piece::chunk);
-        chunks.filter(|chunk| !chunk.is_null()).map(|chunk| decode(port, chunk)).collect()
+        let pieces = self.pieces(port).iter().filter(|piece| !piece.is_null());
+        pieces.map(|piece| decode(port, piece.value_chunk()?)).collect()
     }
 }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::action::{ActionSchema, Context, Port, RegisterError, Registry, SchemaError, handler};
 use crate::wire::chunk::{Kind, OCTETS, essence};
+use crate::wire::chunk_limits::MAX_MEDIA_TYPE_LEN;
 use crate::wire::{Chunk, Reason, Status};
 
 /// The action's name.
@@ -252,6 +253,10 @@ impl Body {
                 None => Self::Other(Chunk::new(OCTETS, body)),
             };
         }
+        // What a server says can be of any length, a chunk's media type cannot.
+        if kind.len() > MAX_MEDIA_TYPE_LEN {
+            return Self::Other(Chunk::new(OCTETS, body));
+        }
         match Kind::of(media_type) {
             Kind::Image => Self::Image(Chunk::new(kind, body)),
             _ => Self::Other(Chunk::new(kind, body)),
@@ -318,6 +323,7 @@ mod tests {
         check("", b"\xff", other(OCTETS, b"\xff"));
         check("text/plain; charset=shift_jis", b"\x83", other(OCTETS, b"\x83"));
         check("application/pdf", b"%PDF", other("application/pdf", b"%PDF"));
+        check(&format!("a/{}", "b".repeat(254)), b"x", other(OCTETS, b"x"));
         check("Image/PNG; x=y", b"png", Body::Image(Chunk::new("image/png", "png")));
         check("image/svg+xml", b"<svg/>", Body::Image(Chunk::new("image/svg+xml", "<svg/>")));
     }

@@ -123,7 +123,7 @@ mod tests {
             assert!(error.contains(expected), "{expected}: {error}");
         };
         check(json!([1, 2]), "interaction: ");
-        check(json!({"role": 9}), "role: ");
+        check(json!({"role": 9}), "role: invalid value: integer `9`, expected one of [");
         check(json!({"role": "user"}), "role: ");
         check(json!({"status": {"reason": "REASON_X"}}), "status.reason: ");
         check(json!({"content": [{}, {"data": "a b"}]}), "content[1].data: ");

@@ -7,14 +7,13 @@ use thiserror::Error;
 use super::{error::InteractionError, timestamp};
 use crate::wire::{
     Chunk, NameError, NodeFragment, Reason,
+    chunk_limits::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES, MAX_MEDIA_TYPE_LEN, MAX_REF_LEN},
     name::{self, Name},
     pb::{self, Interaction, NodeFragments, Role, chunk::Body, node_fragment::Payload},
 };
 
-/// The longest id of an interaction, and the longest media type, in characters.
+/// The longest id of an interaction, in characters.
 pub const MAX_TEXT_LEN: usize = 255;
-/// The longest reference to where bytes are, in characters.
-pub const MAX_REF_LEN: usize = 2048;
 
 /// One thing that is wrong, or worth knowing, about an interaction.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -36,6 +35,8 @@ impl Problem {
             | Fault::DuplicateCall(_)
             | Fault::EmptyRef
             | Fault::TooLong { .. }
+            | Fault::TooMany { .. }
+            | Fault::TooLarge { .. }
             | Fault::UnknownCode(_)
             | Fault::UnknownRole(_)
             | Fault::UnknownReason(_)
@@ -75,6 +76,22 @@ pub enum Fault {
         /// Its length in characters.
         len: usize,
         /// The limit in characters.
+        max: usize,
+    },
+    /// There are too many.
+    #[error("there are {count}, and may be {max}")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// It is too large.
+    #[error("{bytes} bytes in all, and may have {max}")]
+    TooLarge {
+        /// Its size in bytes.
+        bytes: usize,
+        /// The limit in bytes.
         max: usize,
     },
     /// It is no canonical code.
@@ -198,9 +215,18 @@ impl Problems {
     fn chunk(&mut self, chunk: &Chunk, field: &dyn Fn() -> String) {
         let Chunk { metadata, body } = chunk;
         if let Some(pb::ChunkMetadata { media_type, timestamp, attributes }) = metadata {
-            self.length(media_type, MAX_TEXT_LEN, || field() + ".metadata.mimetype");
+            self.length(media_type, MAX_MEDIA_TYPE_LEN, || field() + ".metadata.mimetype");
             if timestamp.is_some_and(|timestamp| !timestamp::is_in_range(timestamp)) {
                 self.push(field() + ".metadata.timestamp", Fault::TimestampOutOfRange);
+            }
+            let (count, max) = (attributes.len(), MAX_ATTRIBUTES);
+            if count > max {
+                self.push(field() + ".metadata.attributes", Fault::TooMany { count, max });
+            }
+            let bytes = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+            if bytes > MAX_ATTRIBUTE_BYTES {
+                let fault = Fault::TooLarge { bytes, max: MAX_ATTRIBUTE_BYTES };
+                self.push(field() + ".metadata.attributes", fault);
             }
             for key in attributes.keys() {
                 if let Some(error) = name_fault(key) {
@@ -348,6 +374,12 @@ mod tests {
         let mut chunk = Chunk::text("");
         chunk.metadata.get_or_insert_default().attributes.insert("a b".into(), "".into());
         check(with_content(chunk), "content[0].metadata.attributes.a b: ", true);
+        for (count, bytes) in [(65, 0), (1, 64 * 1024)] {
+            let mut chunk = Chunk::text("");
+            let attributes = &mut chunk.metadata.get_or_insert_default().attributes;
+            attributes.extend((0..count).map(|n| (format!("n{n}"), vec![0; bytes].into())));
+            check(with_content(chunk), "content[0].metadata.attributes: ", true);
+        }
         let fragments = |id: &str| NodeFragments { fragments: vec![NodeFragment::end(id)] };
         check(
             Interaction {

@@ -121,7 +121,7 @@ impl Collector {
 
     fn take(&mut self, port: usize, pieces: Vec<Piece>) -> Result<(), Status> {
         let Some(kept) = &mut self.outputs[port] else { return Ok(()) };
-        self.bytes += pieces.iter().map(Piece::payload_len).sum::<usize>();
+        self.bytes += pieces.iter().map(Piece::cost).sum::<usize>();
         if self.bytes > MAX_COLLECTED_BYTES {
             return Err(Status::of(
                 Reason::OutputTooLarge,

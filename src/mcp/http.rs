@@ -5,7 +5,10 @@ use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response, StatusCode, header::RETRY_AFTER};
+use http::{
+    HeaderValue, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper_util::{
@@ -19,7 +22,13 @@ use rmcp::transport::streamable_http_server::{
 use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{server::McpServer, sessions::Sessions, tools::Tools};
+use super::{
+    refusal::{Refusal, fault},
+    request_body::{RequestBody, Seen},
+    server::McpServer,
+    sessions::{Sessions, with_refusal},
+    tools::Tools,
+};
 
 /// Where the service is on its own listener.
 pub const PATH: &str = "/mcp";
@@ -85,6 +94,7 @@ pub struct HttpService {
     sessions: Arc<Sessions>,
     /// Answers on their way.
     answers: TaskTracker,
+    max_request_bytes: usize,
 }
 
 /// The body of an answer.
@@ -120,7 +130,8 @@ impl McpServer {
         let server = self.clone();
         let service =
             StreamableHttpService::new(move || Ok(Tools::new(&server)), sessions.clone(), config);
-        HttpService { service, sessions, answers: TaskTracker::new() }
+        let max_request_bytes = options.max_request_bytes;
+        HttpService { service, sessions, answers: TaskTracker::new(), max_request_bytes }
     }
 
     /// Serves on a listener until `stop` resolves; then takes no more calls and
@@ -201,7 +212,19 @@ impl HttpService {
         }
         let is_call = request.method() == http::Method::POST;
         let ends_session = request.method() == http::Method::DELETE;
-        let mut response = self.service.handle(request).await;
+        let seen = Seen::default();
+        let most = self.max_request_bytes;
+        let request = request.map(|body| RequestBody::new(body, most, seen.clone()));
+        let (mut response, refusal) = with_refusal(self.service.handle(request)).await;
+        if let Some(refusal) = refusal {
+            return refused(refusal);
+        }
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+            && let Some(body) = seen.whole()
+        {
+            // The SDK says so of a body that it has read and is no message, too.
+            return refused(fault(&body).unwrap_or(Refusal::NotAMessage(None)));
+        }
         if ends_session && response.status() == StatusCode::ACCEPTED {
             // The session is over by now. Some clients take 202 for a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -270,6 +293,19 @@ fn with_port(origin: &str) -> String {
         || origin.to_owned(),
         |port| format!("{}:{port}", origin.trim_end_matches('/')),
     )
+}
+
+/// A JSON-RPC error for a request that was not taken.
+fn refused(refusal: Refusal) -> Response<HttpBody> {
+    let status = match refusal {
+        Refusal::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let mut response = Response::new(Full::new(refusal.answer()).boxed());
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
 }
 
 fn answer(status: StatusCode, text: &'static str) -> Response<HttpBody> {

@@ -4,34 +4,33 @@
 //! The SDK's own reader drops a last line without an end, is silent about lines
 //! that are no JSON, and gives calls that run at the end of input five seconds.
 
-use std::{collections::HashSet, future::Future, io, sync::Arc, time::Duration};
+use std::{future::Future, io, time::Duration};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use rmcp::{
     RoleServer,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, JsonRpcMessage,
-        RequestId, ServerJsonRpcMessage,
+        ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, ServerJsonRpcMessage,
     },
     transport::Transport,
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
-    sync::{Notify, mpsc},
+    sync::mpsc,
     task::JoinHandle,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::refusal::{Refusal, fault, has_id};
+use super::{
+    refusal::{Refusal, fault, has_id},
+    unanswered::{Unanswered, answered_by},
+};
 
 /// The longest line, in bytes: a call's arguments with pictures in them.
 pub(super) const MAX_LINE_BYTES: usize = 16 << 20;
 /// How many answers wait to be written; past it those who answer wait.
 const MAX_WAITING: usize = 64;
-/// How many requests may be unanswered at once; past it they are refused.
-const MAX_UNANSWERED: usize = 4096;
 
 /// The transport: messages that were read, and where answers go.
 pub(super) struct Lines {
@@ -96,13 +95,7 @@ impl Transport<RoleServer> for Lines {
             let mut line = serde_json::to_vec(&message).map_err(io::Error::other)?;
             line.push(b'\n');
             let sent = write.ok_or_else(closed)?.send(line.into()).await.map_err(|_| closed());
-            match &message {
-                JsonRpcMessage::Response(response) => unanswered.remove(&response.id),
-                JsonRpcMessage::Error(error) => {
-                    error.id.iter().for_each(|id| unanswered.remove(id));
-                }
-                JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
-            }
+            answered_by(&message).iter().for_each(|id| unanswered.remove(id));
             sent
         }
     }
@@ -144,45 +137,6 @@ async fn write_all(
         broken.cancel();
     }
     written
-}
-
-/// Requests that were accepted and not answered.
-#[derive(Clone, Default)]
-struct Unanswered(Arc<(Mutex<HashSet<RequestId>>, Notify)>);
-
-impl Unanswered {
-    /// Notes a request; refuses one whose id is that of an unanswered one, or
-    /// that is one too many.
-    fn add(&self, id: &RequestId) -> Result<(), Refusal> {
-        let mut requests = self.0.0.lock();
-        if requests.contains(id) {
-            return Err(Refusal::IdInUse(id.clone()));
-        }
-        if requests.len() >= MAX_UNANSWERED {
-            return Err(Refusal::TooMany(id.clone()));
-        }
-        requests.insert(id.clone());
-        Ok(())
-    }
-
-    fn remove(&self, id: &RequestId) {
-        let mut requests = self.0.0.lock();
-        requests.remove(id);
-        if requests.is_empty() {
-            self.0.1.notify_waiters();
-        }
-    }
-
-    /// Waits until there are none.
-    async fn none(&self) {
-        loop {
-            let changed = self.0.1.notified();
-            if self.0.0.lock().is_empty() {
-                return;
-            }
-            changed.await;
-        }
-    }
 }
 
 struct Reader<R> {
@@ -285,12 +239,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 if has_id(line) {
                     return Err(Refusal::NotAMessage(None));
                 }
-                if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                {
-                    // No answer will come.
-                    cancelled.params.request_id.iter().for_each(|id| self.unanswered.remove(id));
-                }
+                self.unanswered.note_told(&notification.notification);
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }

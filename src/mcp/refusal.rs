@@ -66,9 +66,9 @@ impl Refusal {
     /// The answer, one line.
     pub(super) fn answer(self) -> Bytes {
         let (code, id, message) = match self {
-            Self::NotJson => (ErrorCode::PARSE_ERROR, None, "the line is not JSON".to_owned()),
+            Self::NotJson => (ErrorCode::PARSE_ERROR, None, "it is not JSON".to_owned()),
             Self::NotAMessage(id) => {
-                (ErrorCode::INVALID_REQUEST, id, "the line is not a JSON-RPC message".to_owned())
+                (ErrorCode::INVALID_REQUEST, id, "it is not a JSON-RPC message".to_owned())
             }
             Self::Parameters(id) => (
                 ErrorCode::INVALID_PARAMS,
@@ -76,7 +76,7 @@ impl Refusal {
                 "the parameters have another shape".to_owned(),
             ),
             Self::Batch => {
-                (ErrorCode::INVALID_REQUEST, None, "a line holds one message".to_owned())
+                (ErrorCode::INVALID_REQUEST, None, "only one message is taken at a time".to_owned())
             }
             Self::TooLong => (
                 ErrorCode::INVALID_REQUEST,

@@ -1,18 +1,24 @@
 //! The sessions of HTTP clients that speak a protocol version with sessions:
 //! the SDK's own, with a bound on how many there are, and on how long one stays
-//! that its client opens and never uses.
+//! that its client opens and never uses; and with request ids that are each in use
+//! once, since the SDK lets a second request take the place of the first, whose
+//! caller then waits for ever.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
+    future::Future,
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use futures::Stream;
+use futures::{Stream, future::Either, stream};
 use parking_lot::Mutex;
 use rmcp::{
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    RoleServer,
+    model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage},
     transport::{
+        Transport,
         common::server_side_http::SessionId,
         streamable_http_server::session::{
             ServerSseMessage, SessionManager,
@@ -22,6 +28,11 @@ use rmcp::{
 };
 use thiserror::Error;
 use tokio::task::AbortHandle;
+
+use super::{
+    refusal::Refusal,
+    unanswered::{Unanswered, answered_by},
+};
 
 /// Why a session could not be used.
 #[derive(Debug, Error)]
@@ -38,6 +49,7 @@ pub(super) enum SessionsError {
 pub(super) struct Sessions {
     local: LocalSessionManager,
     most: usize,
+    unanswered: BySession,
     /// How long after its opening a session has to hear of its client again.
     initialization: Duration,
     /// What ends those that have not yet.
@@ -45,12 +57,80 @@ pub(super) struct Sessions {
     own: Weak<Sessions>,
 }
 
+/// Session → its requests that are being worked on.
+type BySession = Arc<Mutex<HashMap<SessionId, Unanswered>>>;
+
+tokio::task_local! {
+    /// Why the request of this task is refused. The SDK has no other answer for a
+    /// request that a session does not take than an internal error.
+    static REFUSAL: RefCell<Option<Refusal>>;
+}
+
+/// What `request` comes to, and why it was refused where it was.
+pub(super) async fn with_refusal<T>(request: impl Future<Output = T>) -> (T, Option<Refusal>) {
+    let with_refusal = async {
+        let answer = request.await;
+        (answer, REFUSAL.with(RefCell::take))
+    };
+    REFUSAL.scope(RefCell::default(), with_refusal).await
+}
+
+/// The service's end of a session.
+pub(super) struct Watched {
+    session: SessionId,
+    transport: <LocalSessionManager as SessionManager>::Transport,
+    unanswered: Unanswered,
+    all: BySession,
+}
+
+impl Transport<RoleServer> for Watched {
+    type Error =
+        <<LocalSessionManager as SessionManager>::Transport as Transport<RoleServer>>::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let unanswered = self.unanswered.clone();
+        let answer = answered_by(&message);
+        answer.iter().for_each(|id| unanswered.answering(id));
+        let sent = self.transport.send(message);
+        async move {
+            let sent = sent.await;
+            // Not before: the session finds the way of the answer by its id.
+            answer.iter().for_each(|id| unanswered.remove(id));
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        self.transport.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.transport.close().await
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.session);
+    }
+}
+
 impl Sessions {
     pub(super) fn new(config: SessionConfig, most: usize, initialization: Duration) -> Arc<Self> {
         Arc::new_cyclic(|own| {
             let mut local = LocalSessionManager::default();
             local.session_config = config;
-            Self { local, most, initialization, unused: Mutex::default(), own: own.clone() }
+            Self {
+                local,
+                most,
+                unanswered: BySession::default(),
+                initialization,
+                unused: Mutex::default(),
+                own: own.clone(),
+            }
         })
     }
 
@@ -90,13 +170,16 @@ impl Sessions {
 
 impl SessionManager for Sessions {
     type Error = SessionsError;
-    type Transport = <LocalSessionManager as SessionManager>::Transport;
+    type Transport = Watched;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionsError> {
         if self.is_full().await {
             return Err(SessionsError::Full(self.most));
         }
-        Ok(self.local.create_session().await?)
+        let (session, transport) = self.local.create_session().await?;
+        let (unanswered, all) = (Unanswered::default(), self.unanswered.clone());
+        all.lock().insert(session.clone(), unanswered.clone());
+        Ok((session.clone(), Watched { session, transport, unanswered, all }))
     }
 
     async fn initialize_session(
@@ -124,7 +207,17 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionsError> {
         self.used(id);
-        Ok(self.local.create_stream(id, message).await?)
+        let unanswered = self.unanswered.lock().get(id).cloned();
+        if let (JsonRpcMessage::Request(request), Some(unanswered)) = (&message, unanswered) {
+            if let Err(refusal) = unanswered.add_after_answer(&request.id).await {
+                let _ = REFUSAL.try_with(|place| place.replace(Some(refusal)));
+                return Ok(Either::Left(stream::empty()));
+            }
+            let request = request.id.clone();
+            let created = self.local.create_stream(id, message).await;
+            return Ok(Either::Right(created.inspect_err(|_| unanswered.remove(&request))?));
+        }
+        Ok(Either::Right(self.local.create_stream(id, message).await?))
     }
 
     async fn accept_message(
@@ -133,6 +226,11 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<(), SessionsError> {
         self.used(id);
+        if let JsonRpcMessage::Notification(told) = &message
+            && let Some(unanswered) = self.unanswered.lock().get(id)
+        {
+            unanswered.note_told(&told.notification);
+        }
         Ok(self.local.accept_message(id, message).await?)
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use thiserror::Error;
 
-use super::piece::Piece;
+use super::piece::{Elsewhere, Piece};
 use crate::wire::pb::node_fragment::Payload;
 use crate::wire::{Reason, Status};
 
@@ -48,6 +48,9 @@ pub enum NodeError {
         /// The oldest place that is kept.
         oldest: u32,
     },
+    /// The piece says where its value is, and the node takes values alone.
+    #[error(transparent)]
+    Elsewhere(#[from] Elsewhere),
     /// The node failed before; this is its status.
     #[error("{0}")]
     Failed(Status),
@@ -62,6 +65,7 @@ impl From<NodeError> for Status {
             NodeError::Full(_) => Reason::NodeFull,
             NodeError::Closed => Reason::NodeClosed,
             NodeError::Trimmed { .. } => Reason::Trimmed,
+            NodeError::Elsewhere(elsewhere) => return elsewhere.clone().into(),
             NodeError::Failed(status) => return status.clone(),
         };
         Status::of(reason, error.to_string())
@@ -111,6 +115,16 @@ pub(super) struct Buffer {
     /// What a chunk without a media type is.
     media_type: String,
     capacity: usize,
+    holds: Holds,
+}
+
+/// What may be written to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Values, and references to where one is.
+    Anything,
+    /// Values alone: whoever reads the node cannot go anywhere else.
+    Values,
 }
 
 impl Buffer {
@@ -127,7 +141,12 @@ impl Buffer {
             has_value: false,
             media_type,
             capacity,
+            holds: Holds::Anything,
         }
+    }
+
+    pub(super) fn set_holds(&mut self, holds: Holds) {
+        self.holds = holds;
     }
 
     /// A closed buffer of pieces that are in order already.
@@ -158,6 +177,9 @@ impl Buffer {
     }
 
     fn place(&mut self, seq: Option<u32>, piece: Piece) -> Result<(), NodeError> {
+        if self.holds == Holds::Values {
+            piece.check_here()?;
+        }
         let seq = match (seq, self.highest) {
             (Some(seq), _) => seq,
             (None, None) => 0,

@@ -11,8 +11,8 @@ mod stream;
 mod reader;
 mod writer;
 
-pub use buffer::{DEFAULT_CAPACITY, MAX_EARLY_PIECES, NodeError, in_order};
-pub use piece::Piece;
+pub use buffer::{DEFAULT_CAPACITY, Holds, MAX_EARLY_PIECES, NodeError, in_order};
+pub use piece::{Elsewhere, Piece};
 pub use reader::{Ending, Reader, join};
 pub use stream::{Completeness, Node, WhenUnread};
 pub use writer::Writer;

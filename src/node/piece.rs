@@ -1,7 +1,27 @@
 //! One piece of a node, without the address that it travels under.
 
+use thiserror::Error;
+
 use crate::wire::pb::node_fragment::Payload;
-use crate::wire::{Chunk, NodeFragment, Reason, Status};
+use crate::wire::{Chunk, ChunkError, NodeFragment, Reason, Status};
+
+/// A value was wanted, and the piece says where it is instead. Nothing here goes
+/// there.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Elsewhere {
+    /// In another node.
+    #[error("the value is in node {0:?}, which is not held here")]
+    Node(String),
+    /// At the place that a chunk's `ref` names.
+    #[error("the value is at {0:?}, which is not held here")]
+    Place(String),
+}
+
+impl From<Elsewhere> for Status {
+    fn from(elsewhere: Elsewhere) -> Self {
+        Self::of(Reason::UnknownNode, elsewhere.to_string())
+    }
+}
 
 /// What one fragment holds: a payload, and whether more follows. The node knows
 /// its own id, and the order says the rest.
@@ -37,25 +57,38 @@ impl Piece {
         }
     }
 
-    /// The chunk that a reader of values gets.
+    /// The chunk that a reader of values gets: bytes, and not where they are.
     ///
     /// # Errors
-    /// NOT_FOUND where the piece is a reference into another node.
-    pub fn whole_chunk(&self) -> Result<&Chunk, Status> {
+    /// Where the piece is a reference to another node or place.
+    pub fn value_chunk(&self) -> Result<&Chunk, Elsewhere> {
         match &self.payload {
-            Payload::Chunk(chunk) => Ok(chunk),
-            Payload::NodeRef(node) => Err(Status::of(
-                Reason::UnknownNode,
-                format!("the value is in node {:?}, which is not held here", node.id),
-            )),
+            Payload::Chunk(chunk) => match chunk.reference() {
+                None => Ok(chunk),
+                Some(place) => Err(Elsewhere::Place(place.to_owned())),
+            },
+            Payload::NodeRef(node) => Err(Elsewhere::Node(node.id.clone())),
         }
     }
 
-    /// Takes the address off a fragment: its seq, and what it holds.
-    pub fn from_fragment(fragment: NodeFragment) -> (Option<u32>, Self) {
+    /// Whether what it stands for is here, in the piece.
+    ///
+    /// # Errors
+    /// As [`value_chunk`](Self::value_chunk).
+    pub fn check_here(&self) -> Result<(), Elsewhere> {
+        self.value_chunk().map(drop)
+    }
+
+    /// Takes the address off a fragment: its seq, and what it holds. Here is what
+    /// came checked.
+    ///
+    /// # Errors
+    /// Where it holds what no fragment may.
+    pub fn from_fragment(fragment: NodeFragment) -> Result<(Option<u32>, Self), ChunkError> {
         let NodeFragment { id: _, payload, seq, continued } = fragment;
         let payload = payload.unwrap_or_else(|| Payload::Chunk(Chunk::default()));
-        (seq, Self { payload, continued })
+        payload.check()?;
+        Ok((seq, Self { payload, continued }))
     }
 
     /// Puts an address on: the fragment of node or port `id` at `seq`.
@@ -74,11 +107,11 @@ impl Piece {
         self.chunk().map_or(0, |chunk| chunk.data().len())
     }
 
-    /// What it costs to keep, in bytes: its payload and a fixed share, so that
-    /// empty pieces are bounded too.
-    pub(super) fn cost(&self) -> usize {
+    /// What it costs to keep, in bytes: everything it holds and a fixed share, so
+    /// that empty pieces are bounded too.
+    pub fn cost(&self) -> usize {
         const FIXED: usize = 64;
-        FIXED + self.payload_len()
+        FIXED + self.payload.held_len()
     }
 
     /// Whether `again` is the same piece sent once more. A media type left off

@@ -9,7 +9,11 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 
-use super::{buffer::Next, piece::Piece, stream::Node};
+use super::{
+    buffer::Next,
+    piece::{Elsewhere, Piece},
+    stream::Node,
+};
 use crate::wire::{Chunk, Reason, Status};
 
 /// How a node that did not fail ended.
@@ -170,10 +174,11 @@ impl Drop for Reader {
 }
 
 /// Puts the pieces of one value together: nothing is copied where there is only
-/// one. Null chunks carry nothing; no other chunk means no value.
+/// one. Null chunks carry nothing; no other chunk means no value. A chunk that is
+/// a reference is handed on where it is the whole of it.
 ///
 /// # Errors
-/// NOT_FOUND where a part is a reference into another node.
+/// NOT_FOUND where a part is a reference to another place.
 pub fn join<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Result<Option<Chunk>, Status> {
     let mut whole: Option<Chunk> = None;
     let mut data = BytesMut::new();
@@ -181,10 +186,19 @@ pub fn join<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Result<Option<Ch
         if piece.is_null() {
             continue;
         }
-        let chunk = piece.whole_chunk()?;
         match &whole {
-            None => whole = Some(chunk.clone()),
+            None => {
+                let chunk = match piece.chunk() {
+                    Some(chunk) => chunk,
+                    None => piece.value_chunk()?,
+                };
+                whole = Some(chunk.clone());
+            }
             Some(first) => {
+                let chunk = piece.value_chunk()?;
+                if let Some(place) = first.reference() {
+                    return Err(Elsewhere::Place(place.to_owned()).into());
+                }
                 if data.is_empty() {
                     data.extend_from_slice(first.data());
                 }

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, task::Waker};
 use parking_lot::Mutex;
 
 use super::{
-    buffer::{Buffer, DEFAULT_CAPACITY},
+    buffer::{Buffer, DEFAULT_CAPACITY, Holds},
     piece::Piece,
     reader::Reader,
     writer::Writer,
@@ -55,6 +55,13 @@ impl Node {
     /// A chunk without a media type, and without a predecessor, gets `media_type`.
     pub fn new(capacity: usize, media_type: &str, when_unread: WhenUnread) -> Self {
         Self::of_buffer(Buffer::new(capacity, media_type.to_owned()), when_unread)
+    }
+
+    /// The same node, restricted to what may be written to it. Only before the
+    /// first write.
+    pub fn holding(self, holds: Holds) -> Self {
+        self.0.lock().buffer.set_holds(holds);
+        self
     }
 
     /// A closed node with all of its content, which is in order already and is

@@ -52,9 +52,11 @@ impl Writer {
     ///
     /// # Errors
     /// As [`write`](Self::write), and the node fails where the fragment
-    /// contradicts what is there.
+    /// contradicts what is there, or holds what none may (INVALID_ARGUMENT).
     pub async fn write_fragment(&mut self, fragment: NodeFragment) -> Result<(), Status> {
-        let (seq, piece) = Piece::from_fragment(fragment);
+        let (seq, piece) = Piece::from_fragment(fragment)
+            .map_err(Status::from)
+            .inspect_err(|status| self.node.fail(status.clone()))?;
         self.write_at(seq, piece).await
     }
 

@@ -149,14 +149,16 @@ struct Collector<'a> {
     log_is_full: bool,
     output_bytes: usize,
     media_bytes: usize,
+    /// Of what the calls of the round share.
+    taken: usize,
 }
 
 impl<'a> Collector<'a> {
     fn new(shared: &'a Shared<'a>, place: usize, schema: ActionSchema) -> Self {
         let outputs = vec![Vec::new(); schema.outputs().len()];
         let (log, log_is_full) = (String::new(), false);
-        let (output_bytes, media_bytes) = (0, 0);
-        Self { shared, place, schema, outputs, log, log_is_full, output_bytes, media_bytes }
+        let (output_bytes, media_bytes, taken) = (0, 0, 0);
+        Self { shared, place, schema, outputs, log, log_is_full, output_bytes, media_bytes, taken }
     }
 
     async fn follow(mut self, mut run: Run) -> Collected {
@@ -194,10 +196,10 @@ impl<'a> Collector<'a> {
     }
 
     fn end(self, mut status: Status) -> Collected {
-        let Self { shared, schema, mut outputs, log, output_bytes, media_bytes, .. } = self;
+        let Self { shared, schema, mut outputs, log, taken, .. } = self;
         if status.reason == Reason::OutputTooLarge {
             outputs.clear();
-            shared.room.give_back(output_bytes + media_bytes);
+            shared.room.give_back(taken);
         }
         // What was collected is all there will be: it ends here, even where the
         // action left it open.
@@ -249,13 +251,15 @@ impl<'a> Collector<'a> {
             if sum.saturating_add(bytes) > most {
                 return Err(too_large(format!("more than {most} {what} bytes")));
             }
-            if !self.shared.room.take(bytes) {
+            // What is beside the bytes is held, too.
+            if !self.shared.room.take(piece.cost()) {
                 let most = limits.max_round_bytes;
                 return Err(too_large(format!(
                     "more than was left of the {most} bytes for all calls of the round"
                 )));
             }
             *sum += bytes;
+            self.taken += piece.cost();
         }
         let kept = &mut self.outputs[index];
         if self.shared.events.is_some() {

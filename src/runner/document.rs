@@ -48,7 +48,8 @@ impl ResultDocument {
     /// JSON is taken over as it is written, never parsed into values and back.
     ///
     /// # Errors
-    /// INTERNAL where an output is not what its media type says.
+    /// INTERNAL where an output is not what its media type says, NOT_FOUND where
+    /// one is in another node.
     pub fn new(schema: &ActionSchema, outputs: &[Vec<Piece>]) -> Result<Self, Status> {
         let Parts { text, is_json, media } = Parts::new(schema, outputs, Beside::Pictures)?;
         Ok(Self { text, is_json, images: media.into_iter().map(|(_, image)| image).collect() })
@@ -88,14 +89,23 @@ impl Parts {
             };
             let written = match port.cardinality() {
                 Cardinality::Unary => match join(pieces)? {
-                    Some(chunk) if field == Field::Whole && writer.kind(&chunk) == Kind::Text => {
+                    Some(chunk)
+                        if field == Field::Whole
+                            && writer.kind(&chunk) == Kind::Text
+                            && chunk.reference().is_none() =>
+                    {
                         let text = utf8(&chunk).map_err(broken)?.to_owned();
                         return Ok(Self { text: Some(text), is_json: false, media });
                     }
                     Some(chunk) => writer.write(&chunk).map_err(broken)?,
                     None => Written::Nothing,
                 },
-                Cardinality::Stream => writer.write_all(pieces).map_err(broken)?,
+                Cardinality::Stream => {
+                    if let Some(other) = pieces.iter().find(|piece| piece.chunk().is_none()) {
+                        other.check_here()?;
+                    }
+                    writer.write_all(pieces).map_err(broken)?
+                }
             };
             match (written, field) {
                 (Written::Beside, _) => any_media = true,

@@ -11,6 +11,7 @@ mod origin;
 mod routes;
 mod server;
 mod tls;
+mod web_text;
 mod websocket;
 pub mod signals;
 

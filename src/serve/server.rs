@@ -19,6 +19,7 @@ use super::{
     origin::{Origin, Origins},
     routes::{Served, routes},
     tls::{Tls, TlsError},
+    web_text,
     websocket::WithWebSocket,
 };
 use crate::action::Registry;
@@ -153,6 +154,7 @@ impl Server {
         };
         let services = ServiceBuilder::new()
             .layer(origins.cors())
+            .map_request(web_text::as_binary)
             .layer(GrpcWebLayer::new())
             .layer(AccessLog)
             .layer(InterceptorLayer::new(check))

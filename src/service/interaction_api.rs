@@ -136,7 +136,9 @@ impl InteractionService for InteractionApi {
             request.into_inner();
         let after = match page_token.is_empty() {
             true => None,
-            false => Some(name(page_token)?),
+            false => {
+                Some(ConversationName::of_field("page_token", page_token).map_err(Status::from)?)
+            }
         };
         let size = page(page_size);
         let found = self.store()?.conversations(&name_prefix, after.as_ref(), size + 1).await;

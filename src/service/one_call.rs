@@ -11,6 +11,7 @@ use super::{
 };
 use crate::action::{
     Event,
+    log::KeptLog,
     schema::{Field, WHOLE_RESULT_ID},
 };
 use crate::node::{Piece, Writer};
@@ -18,7 +19,7 @@ use crate::runner::ResultDocument;
 use crate::wire::pb::{call_action_request::Message, call_action_response, stream_action_response};
 use crate::wire::{NodeFragment, Reason, Status, pb};
 
-/// How many bytes RunAction gives back. They stand in its answer twice, bytes as
+/// How many bytes RunAction gives back, each piece with what it costs. They stand in its answer twice, bytes as
 /// base64 the second time, and with that still fit into one message of 64 MiB.
 const MAX_RESULT_BYTES: usize = 24 << 20;
 
@@ -28,12 +29,12 @@ pub(super) async fn run_to_end(started: Started) -> Result<pb::RunActionResponse
     let run = &mut started.run;
     let schema = run.schema().clone();
     let mut outputs: Vec<Vec<Piece>> = vec![Vec::new(); schema.outputs().len()];
-    let mut logs = vec![];
+    let mut log = KeptLog::default();
     let mut room = Some(MAX_RESULT_BYTES);
     while let Some(event) = run.next_event().await {
         match event {
             Event::Output(port, pieces) => {
-                let bytes = pieces.iter().map(Piece::payload_len).sum();
+                let bytes = pieces.iter().map(Piece::cost).sum();
                 room = room.and_then(|room| room.checked_sub(bytes));
                 match room {
                     Some(_) => outputs[port].extend(pieces),
@@ -48,7 +49,7 @@ pub(super) async fn run_to_end(started: Started) -> Result<pb::RunActionResponse
                 }
             }
             Event::Log(entry) if entry.internal => {}
-            Event::Log(entry) => logs.push(entry),
+            Event::Log(entry) => log.add(entry),
             Event::Finished(status) if status.is_ok() => {}
             Event::Finished(status) => return Err(status),
         }
@@ -66,6 +67,7 @@ pub(super) async fn run_to_end(started: Started) -> Result<pb::RunActionResponse
         };
         addressed(&id, 0, pieces)
     });
+    let logs = std::iter::from_fn(|| log.take()).collect();
     Ok(pb::RunActionResponse { result, outputs: fragments.collect(), logs })
 }
 
@@ -228,7 +230,9 @@ async fn write(
     let id = only.as_deref().unwrap_or(&fragment.id);
     let port = writers.iter_mut().find(|(name, _)| name == id);
     match port {
-        Some((_, Some(writer))) => writer.write_fragment(fragment).await,
+        Some((name, Some(writer))) => writer.write_fragment(fragment).await.map_err(|status| {
+            Status { message: format!("input {name:?}: {}", status.message), ..status }
+        }),
         Some((name, None)) => Err(Status::of(
             Reason::AutofilledInput,
             format!("input {name:?} is filled by the runtime and cannot be given"),

@@ -2,16 +2,21 @@
 
 use std::task::{Context, Poll};
 
-use futures::{TryFutureExt as _, future::MapOk};
-use http::{Request, Response};
+use futures::{
+    TryFutureExt as _,
+    future::{Either, MapOk, Ready, ready},
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use tonic::{Code, server::NamedService};
 use tower::Service;
 
 use crate::wire::{Reason, Status};
 
 /// A gRPC service whose transport refuses under the promised code: a message past
-/// the size limit is RESOURCE_EXHAUSTED, one that is no protobuf of its kind is
-/// INVALID_ARGUMENT.
+/// the size limit is RESOURCE_EXHAUSTED; one that cannot be read, for its framing,
+/// its compression or because it is no protobuf of its kind, is INVALID_ARGUMENT.
+/// What is not gRPC at all is answered in HTTP: 405 for another method than POST,
+/// 415 for another content type.
 #[derive(Debug, Clone)]
 pub struct AsPromised<S>(pub S);
 
@@ -22,18 +27,37 @@ impl<S: NamedService> NamedService for AsPromised<S> {
 impl<S, B, R> Service<Request<B>> for AsPromised<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
+    R: Default,
 {
     type Response = Response<R>;
     type Error = S::Error;
-    type Future = MapOk<S::Future, fn(Response<R>) -> Response<R>>;
+    type Future = Either<
+        Ready<Result<Response<R>, S::Error>>,
+        MapOk<S::Future, fn(Response<R>) -> Response<R>>,
+    >;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.0.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.0.call(request).map_ok(answer_as_promised)
+        let refused = match *request.method() {
+            Method::POST if is_grpc(request.headers()) => None,
+            Method::POST => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            _ => Some(StatusCode::METHOD_NOT_ALLOWED),
+        };
+        if let Some(status) = refused {
+            let mut response = Response::new(R::default());
+            *response.status_mut() = status;
+            return Either::Left(ready(Ok(response)));
+        }
+        Either::Right(self.0.call(request).map_ok(answer_as_promised))
     }
+}
+
+/// What came over gRPC-Web has gRPC's content type by now.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 fn answer_as_promised<R>(mut response: Response<R>) -> Response<R> {
@@ -51,13 +75,28 @@ fn answer_as_promised<R>(mut response: Response<R>) -> Response<R> {
 /// its text alone.
 pub(super) fn as_promised(status: tonic::Status) -> tonic::Status {
     const TOO_LARGE: &str = "Error, decoded message length too large";
-    const MALFORMED: &str = "failed to decode Protobuf message";
+    const GRPC_WEB: &str = "tonic-web: ";
+    /// A framing flag, a compressed body, a protobuf message; a stream that ends
+    /// within a message, or before the only one; base64 of gRPC-Web.
+    const MALFORMED: [&str; 6] = [
+        "protocol error: received message",
+        "Error decompressing: ",
+        "failed to decode Protobuf message",
+        "Unexpected EOF decoding stream",
+        "Missing request message",
+        GRPC_WEB,
+    ];
+    // A failure of a handler's own has details, and stays what it is.
+    if !status.details().is_empty() {
+        return status;
+    }
     match status.code() {
         Code::OutOfRange if status.message().starts_with(TOO_LARGE) => {
             tonic::Status::resource_exhausted(status.message())
         }
-        Code::Internal if status.message().starts_with(MALFORMED) => {
-            Status::of(Reason::InvalidRequest, status.message()).into()
+        Code::Internal if MALFORMED.iter().any(|text| status.message().starts_with(text)) => {
+            let message = status.message().trim_start_matches(GRPC_WEB);
+            Status::of(Reason::InvalidRequest, message).into()
         }
         _ => status,
     }

@@ -3,6 +3,7 @@
 
 mod frames;
 mod hosting;
+mod inputs;
 mod names;
 mod nodes;
 mod resuming;

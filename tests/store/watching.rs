@@ -3,6 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use a11_grpc::interaction::store::{Store, StoreError, Watched, watch};
+use a11_grpc::wire::{Reason, Status};
 use futures::{FutureExt as _, StreamExt as _};
 
 use crate::turns::{append, name, turn};
@@ -43,6 +44,11 @@ pub async fn a_watch_resumes_and_ends_with_the_conversation(store: Arc<dyn Store
     // Begun anew, and shorter: what was watched is gone all the same.
     append(&store, "c", &turn("a", "")).await.expect("appended");
     let end = resumed.next().await;
-    assert!(matches!(end, Some(Err(StoreError::UnknownConversation(_)))), "{end:?}");
+    let Some(Err(error @ StoreError::EndsBefore { after: 3, length: 1, .. })) = end else {
+        panic!("{end:?}");
+    };
+    let status = Status::from(error);
+    assert_eq!(status.reason, Reason::UnknownConversation);
+    assert!(status.message.starts_with("after_position: "), "{status}");
     assert!(resumed.next().await.is_none());
 }

@@ -46,6 +46,20 @@ pub enum StoreError {
     /// There is no conversation of that name.
     #[error("there is no conversation {0:?}")]
     UnknownConversation(String),
+    /// The conversation ends before the position that was followed: the one that
+    /// was followed is gone, and this one was begun anew.
+    #[error(
+        "after_position: conversation {conversation:?} has no position {after}, it ends at \
+         {length}; one that had it was deleted"
+    )]
+    EndsBefore {
+        /// The conversation.
+        conversation: String,
+        /// The position that was followed.
+        after: u64,
+        /// How many interactions there are.
+        length: u64,
+    },
     /// The conversation has no interaction of that id.
     #[error("the conversation has no interaction {0:?}")]
     UnknownInteraction(String),
@@ -84,7 +98,9 @@ impl StoreError {
 impl From<StoreError> for Status {
     fn from(error: StoreError) -> Self {
         let reason = match &error {
-            StoreError::UnknownConversation(_) => Reason::UnknownConversation,
+            StoreError::UnknownConversation(_) | StoreError::EndsBefore { .. } => {
+                Reason::UnknownConversation
+            }
             StoreError::UnknownInteraction(_) => Reason::UnknownInteraction,
             StoreError::Conflict(_) => Reason::InteractionConflict,
             StoreError::MissingPrevious(_) => Reason::MissingPrevious,

@@ -22,7 +22,15 @@ impl ConversationName {
     /// # Errors
     /// [`RecordError::BadName`].
     pub fn new(text: impl Into<String>) -> Result<Self, RecordError> {
-        checked("conversation", text.into()).map(Self)
+        Self::of_field("conversation", text.into())
+    }
+
+    /// The same, for a field of another name.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_field(field: &'static str, text: String) -> Result<Self, RecordError> {
+        checked(field, text).map(Self)
     }
 
     /// The text.

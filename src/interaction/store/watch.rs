@@ -22,7 +22,8 @@ pub enum Watched {
 /// waited for.
 ///
 /// The stream ends with [`StoreError::UnknownConversation`] when the conversation
-/// is deleted, and with the engine's failures.
+/// is deleted, with [`StoreError::EndsBefore`] where one has been begun anew that is
+/// shorter, and with the engine's failures.
 pub fn watch(
     store: Arc<dyn Store>,
     conversation: ConversationName,
@@ -44,9 +45,12 @@ pub fn watch(
                 Err(error) => Err(error)?,
             };
             if page.is_empty() {
-                if position > 0 && store.conversation(&conversation).await?.length < position {
-                    // Deleted, and begun anew meanwhile.
-                    Err(StoreError::UnknownConversation(conversation.to_string()))?;
+                if position > 0 {
+                    let length = store.conversation(&conversation).await?.length;
+                    if length < position {
+                        let conversation = conversation.to_string();
+                        Err(StoreError::EndsBefore { conversation, after: position, length })?;
+                    }
                 }
                 if !caught_up {
                     caught_up = true;

@@ -13,6 +13,9 @@ import { writeTimestamp } from "./timestamp.js";
 const MAX_TEXT_LENGTH = 255;
 /** The longest reference to where bytes are, in characters. */
 const MAX_REF_LENGTH = 2048;
+/** How many attributes a chunk has at most, and the bytes of their names and values in all. */
+const MAX_ATTRIBUTES = 64;
+const MAX_ATTRIBUTE_BYTES = 64 * 1024;
 
 /**
  * The canonical form: the role is said, a media type that repeats its predecessor's in
@@ -116,7 +119,20 @@ function checkChunk({ metadata, body }: Chunk, path: string): void {
     if (metadata.timestamp !== undefined && writeTimestamp(metadata.timestamp) === undefined) {
       throw malformed(`${path}.metadata.timestamp`, "must lie in years 1 to 9999");
     }
-    for (const name of Object.keys(metadata.attributes)) {
+    const attributes = Object.entries(metadata.attributes);
+    if (attributes.length > MAX_ATTRIBUTES) {
+      const fault = `there are ${attributes.length}, and may be ${MAX_ATTRIBUTES}`;
+      throw malformed(`${path}.metadata.attributes`, fault);
+    }
+    const size = attributes.reduce(
+      (sum, [name, value]) => sum + new TextEncoder().encode(name).length + value.length,
+      0,
+    );
+    if (size > MAX_ATTRIBUTE_BYTES) {
+      const fault = `${size} bytes in all, and may have ${MAX_ATTRIBUTE_BYTES}`;
+      throw malformed(`${path}.metadata.attributes`, fault);
+    }
+    for (const [name] of attributes) {
       if (!isName(name)) {
         throw malformed(`${path}.metadata.attributes.${name}`, "is not a name");
       }

@@ -256,7 +256,9 @@ class RunActionResponse(_message.Message):
 
     @_builtins.property
     def logs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.LogEntry]:
-        """What was narrated, internal entries left out."""
+        """What was narrated, internal entries left out. At most 4,096 entries of 256 KiB
+        in all: past that the oldest go, and the first entry says how many.
+        """
 
     def __init__(
         self,

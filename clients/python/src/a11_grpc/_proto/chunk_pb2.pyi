@@ -27,6 +27,10 @@ class Chunk(_message.Message):
     The null chunk, media type `application/octet-stream` with empty data,
     carries no value; it only ends a stream. An empty `text/plain` chunk is an
     empty string, which is a value.
+
+    A chunk past one of the limits below is refused with INVALID_ARGUMENT
+    (INVALID_REQUEST), and the message names the field; one that an action puts
+    out fails its call with INTERNAL (INVALID_OUTPUT).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -40,7 +44,9 @@ class Chunk(_message.Message):
     """
     ref: _builtins.str
     """Where the bytes are: the name of a node, or a URI. 1 to 2,048 characters.
-    A chunk never has both data and a ref.
+    A chunk never has both data and a ref. Nothing here goes there: an output
+    may be a ref, for whoever reads it to resolve; an input that is one is
+    refused with NOT_FOUND (UNKNOWN_NODE).
     """
     @_builtins.property
     def metadata(self) -> Global___ChunkMetadata:
@@ -107,7 +113,8 @@ class ChunkMetadata(_message.Message):
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
         """Optional. Further properties by name, as opaque bytes. A name is 1 to 255
-        characters of `[A-Za-z0-9_#-]`, the first and last of `[A-Za-z0-9_]`.
+        characters of `[A-Za-z0-9_#-]`, the first and last of `[A-Za-z0-9_]`. At most
+        64, whose names and values have at most 64 KiB in all.
         """
 
     def __init__(

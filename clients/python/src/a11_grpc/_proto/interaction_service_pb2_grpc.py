@@ -161,7 +161,8 @@ class InteractionServiceServicer(object):
         waited for. After a disconnect go on with `after_position` at the position
         last received: nothing is missed, and nothing comes twice.
 
-        Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted.
+        Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted; also
+        where one of its name ends before `after_position`, as one begun anew does.
         UNAVAILABLE (SHUTTING_DOWN): resume elsewhere.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -56,7 +56,8 @@ class InteractionServiceStub:
     waited for. After a disconnect go on with `after_position` at the position
     last received: nothing is missed, and nothing comes twice.
 
-    Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted.
+    Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted; also
+    where one of its name ends before `after_position`, as one begun anew does.
     UNAVAILABLE (SHUTTING_DOWN): resume elsewhere.
     """
     ListForks: _aio.UnaryUnaryMultiCallable[_interaction_service_pb2.ListForksRequest, _interaction_service_pb2.ListForksResponse]
@@ -175,7 +176,8 @@ class InteractionServiceServicer(metaclass=_abc_1.ABCMeta):
         waited for. After a disconnect go on with `after_position` at the position
         last received: nothing is missed, and nothing comes twice.
 
-        Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted.
+        Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted; also
+        where one of its name ends before `after_position`, as one begun anew does.
         UNAVAILABLE (SHUTTING_DOWN): resume elsewhere.
         """
 

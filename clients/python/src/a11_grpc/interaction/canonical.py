@@ -17,6 +17,10 @@ MAX_TEXT_LEN = 255
 """The longest id of an interaction, and the longest media type, in characters."""
 MAX_REF_LEN = 2048
 """The longest reference to where bytes are, in characters."""
+MAX_ATTRIBUTES = 64
+"""How many attributes a chunk has at most."""
+MAX_ATTRIBUTE_BYTES = 64 * 1024
+"""How many bytes the names and values of a chunk's attributes have in all."""
 
 
 def accept(interaction: Interaction) -> Interaction:
@@ -84,7 +88,19 @@ def _chunk(field: str, chunk: Chunk) -> Iterator[StatusError]:
     yield from _length(f"{field}.metadata.mimetype", metadata.media_type, MAX_TEXT_LEN)
     if metadata.HasField("timestamp") and write_timestamp(metadata.timestamp) is None:
         yield refused(f"{field}.metadata.timestamp", "must lie in years 1 to 9999")
-    for key in metadata.attributes:
+    attributes = metadata.attributes
+    if len(attributes) > MAX_ATTRIBUTES:
+        yield refused(
+            f"{field}.metadata.attributes",
+            f"there are {len(attributes)}, and may be {MAX_ATTRIBUTES}",
+        )
+    size = sum(len(name.encode()) + len(value) for name, value in attributes.items())
+    if size > MAX_ATTRIBUTE_BYTES:
+        yield refused(
+            f"{field}.metadata.attributes",
+            f"{size} bytes in all, and may have {MAX_ATTRIBUTE_BYTES}",
+        )
+    for key in attributes:
         if not is_name(key):
             yield refused(f"{field}.metadata.attributes.{key}", "is not a name")
     if chunk.WhichOneof("body") == "ref":

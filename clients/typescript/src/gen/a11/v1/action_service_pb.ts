@@ -258,7 +258,8 @@ export type RunActionResponse = Message<"a11.v1.RunActionResponse"> & {
   outputs: NodeFragment[];
 
   /**
-   * What was narrated, internal entries left out.
+   * What was narrated, internal entries left out. At most 4,096 entries of 256 KiB
+   * in all: past that the oldest go, and the first entry says how many.
    *
    * @generated from field: repeated a11.v1.LogEntry logs = 3;
    */

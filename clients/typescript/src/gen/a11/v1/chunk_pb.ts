@@ -22,6 +22,10 @@ export const file_a11_v1_chunk: GenFile = /*@__PURE__*/
  * carries no value; it only ends a stream. An empty `text/plain` chunk is an
  * empty string, which is a value.
  *
+ * A chunk past one of the limits below is refused with INVALID_ARGUMENT
+ * (INVALID_REQUEST), and the message names the field; one that an action puts
+ * out fails its call with INTERNAL (INVALID_OUTPUT).
+ *
  * @generated from message a11.v1.Chunk
  */
 export type Chunk = Message<"a11.v1.Chunk"> & {
@@ -50,7 +54,9 @@ export type Chunk = Message<"a11.v1.Chunk"> & {
   } | {
     /**
      * Where the bytes are: the name of a node, or a URI. 1 to 2,048 characters.
-     * A chunk never has both data and a ref.
+     * A chunk never has both data and a ref. Nothing here goes there: an output
+     * may be a ref, for whoever reads it to resolve; an input that is one is
+     * refused with NOT_FOUND (UNKNOWN_NODE).
      *
      * @generated from field: string ref = 3;
      */
@@ -91,7 +97,8 @@ export type ChunkMetadata = Message<"a11.v1.ChunkMetadata"> & {
 
   /**
    * Optional. Further properties by name, as opaque bytes. A name is 1 to 255
-   * characters of `[A-Za-z0-9_#-]`, the first and last of `[A-Za-z0-9_]`.
+   * characters of `[A-Za-z0-9_#-]`, the first and last of `[A-Za-z0-9_]`. At most
+   * 64, whose names and values have at most 64 KiB in all.
    *
    * @generated from field: map<string, bytes> attributes = 3;
    */

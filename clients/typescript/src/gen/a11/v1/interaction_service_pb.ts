@@ -1318,7 +1318,8 @@ export const InteractionService: GenService<{
    * waited for. After a disconnect go on with `after_position` at the position
    * last received: nothing is missed, and nothing comes twice.
    *
-   * Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted.
+   * Errors: NOT_FOUND (UNKNOWN_CONVERSATION): the conversation was deleted; also
+   * where one of its name ends before `after_position`, as one begun anew does.
    * UNAVAILABLE (SHUTTING_DOWN): resume elsewhere.
    *
    * @generated from rpc a11.v1.InteractionService.WatchInteractions
