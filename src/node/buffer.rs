@@ -447,7 +447,7 @@ mod tests {
 
     #[test]
     fn what_comes_early_is_bounded_in_number_and_bytes() {
-        let mut many = buffer();
+        let mut many = Buffer::new(usize::MAX, String::new());
         let mut result = Ok(());
         for seq in 1..=MAX_EARLY_PIECES as u32 + 1 {
             result = many.insert(Some(seq), piece("", true));
