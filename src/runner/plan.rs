@@ -40,7 +40,7 @@ pub struct Request {
 }
 
 /// The most calls of one turn, those that were refused before included.
-const MAX_CALLS: usize = 4_096;
+const MAX_CALLS: usize = 16_384;
 
 /// A call that was refused before it came here.
 #[derive(Debug, Clone)]
