@@ -15,7 +15,7 @@ use super::{
     place::{Client, Place},
     report::clean,
 };
-use crate::interaction::{Interaction, portable, transcript};
+use crate::interaction::{Interaction, portable, store::lines, transcript};
 use crate::wire::pb::{
     self, RecordForm, interaction_record::Body, watch_interactions_response::Event,
 };
@@ -226,9 +226,10 @@ async fn export(
 }
 
 async fn import(mut client: Client, conversation: String, file: &Source) -> Result<(), Failure> {
-    let json_lines = file.read().await?;
-    let request = pb::ImportConversationRequest { conversation, json_lines };
-    let requests = futures::stream::iter([request]).boxed();
+    let requests = lines::pieces(file.read().await?).map(move |json_lines| {
+        pb::ImportConversationRequest { conversation: conversation.clone(), json_lines }
+    });
+    let requests = futures::stream::iter(requests).boxed();
     let imported = client.import_conversation(requests).await?.into_inner();
     let pb::ImportConversationResponse { appended, existed } = imported;
     Output::stdout().line(&format!("{appended} appended, {existed} there already"))

@@ -193,6 +193,9 @@ impl InteractionService for InteractionApi {
             };
             import.append(store.as_ref(), conversation, json_lines).await?;
         }
+        if let Some(conversation) = &conversation {
+            import.finish(store.as_ref(), conversation).await?;
+        }
         let lines::Import { appended, existed, .. } = import;
         Ok(Response::new(pb::ImportConversationResponse { appended, existed }))
     }

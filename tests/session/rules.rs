@@ -107,7 +107,7 @@ async fn a_call_whose_frames_are_wrong_ends_with_what_is_wrong() {
     }
     let value = |chunk| NodeFragment::last("values", chunk);
     let long = value(Chunk::new("x".repeat(256), "x"));
-    check(call("echo"), vec![long], Reason::InvalidInput).await;
+    check(call("echo"), vec![long], Reason::InvalidRequest).await;
     let two = vec![value(Chunk::text("1")), value(Chunk::text("2"))];
     check(call("echo"), two, Reason::PastFinal).await;
     check(call("echo"), vec![NodeFragment::end("other")], Reason::UndeclaredInput).await;

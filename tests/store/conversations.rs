@@ -231,6 +231,16 @@ pub async fn an_export_imports_as_the_same_bytes(store: Arc<dyn Store>) {
         stored.into_iter().map(|stored| (stored.id, stored.media_type, stored.bytes)).collect()
     };
     assert_eq!(bytes(all(&store, "d").await), bytes(all(&store, "c").await));
+    // Cut anywhere, and without the last line feed.
+    let text = exported.concat();
+    let mut import = lines::Import::default();
+    for piece in text[..text.len() - 1].chunks(1_001) {
+        let piece = Bytes::copy_from_slice(piece);
+        import.append(store.as_ref(), &name("e"), piece).await.expect("imported");
+    }
+    import.finish(store.as_ref(), &name("e")).await.expect("imported");
+    assert_eq!((import.appended, import.existed), (152, 0));
+    assert_eq!(bytes(all(&store, "e").await), bytes(all(&store, "c").await));
     let rest: Vec<_> = lines::export(store.clone(), name("c"), 150).collect().await;
     let rest = rest.into_iter().map(|lines| lines.expect("exported")).collect::<Vec<_>>().concat();
     assert_eq!(rest.iter().filter(|byte| **byte == b'\n').count(), 2);

@@ -2,10 +2,10 @@
 //! portable JSON with a field [`FIELD`] beside, by which the record is restored
 //! byte for byte; other readers ignore it.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ use super::{
     name::ConversationName,
     record::{Record, Stored},
 };
-use crate::wire::Status;
+use crate::wire::{Reason, Status};
 
 /// The field of a line that holds what only the store knows.
 pub const FIELD: &str = "a11_record";
@@ -103,7 +103,7 @@ pub fn read(line: Bytes) -> Result<Record, RecordError> {
 }
 
 /// A conversation as lines, each with its line feed; several at a time, about
-/// `BATCH_BYTES`.
+/// `BATCH_BYTES`, and one that is longer than `PIECE_BYTES` in pieces.
 pub fn export(
     store: Arc<dyn Store>,
     conversation: ConversationName,
@@ -120,7 +120,9 @@ pub fn export(
                 lines.extend_from_slice(write(stored)?.as_bytes());
                 lines.push(b'\n');
                 if lines.len() >= BATCH_BYTES {
-                    yield Bytes::from(std::mem::take(&mut lines));
+                    for piece in pieces(mem::take(&mut lines).into()) {
+                        yield piece;
+                    }
                 }
             }
             if !lines.is_empty() {
@@ -133,9 +135,26 @@ pub fn export(
 /// How large what [`export`] hands out grows before it is handed out.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// The largest piece of a text, in bytes: one that a message has room for.
+const PIECE_BYTES: usize = 16 << 20;
+
+/// The longest line, in bytes. The largest record as text, with its bytes beside,
+/// has 107 MiB.
+const MAX_LINE_BYTES: usize = 160 << 20;
+
+/// A text in pieces that fit a message.
+pub fn pieces(mut text: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        let len = text.len().min(PIECE_BYTES);
+        (len > 0).then(|| text.split_to(len))
+    })
+}
+
 /// Appends lines, and counts them.
 #[derive(Debug, Default)]
 pub struct Import {
+    /// The beginning of a line whose end has not come.
+    begun: Vec<u8>,
     /// How many were appended.
     pub appended: u64,
     /// How many were there already.
@@ -145,7 +164,8 @@ pub struct Import {
 }
 
 impl Import {
-    /// Appends whole lines; the last line feed can be left off.
+    /// Appends the lines of the next piece of a text; the last one may go on in the
+    /// piece after it.
     ///
     /// # Errors
     /// What is wrong with a line, which is named. Those before it are kept.
@@ -153,24 +173,63 @@ impl Import {
         &mut self,
         store: &dyn Store,
         conversation: &ConversationName,
-        lines: Bytes,
+        mut piece: Bytes,
     ) -> Result<(), Status> {
-        let mut begin = 0;
-        while begin < lines.len() {
-            let rest = &lines[begin..];
-            let len = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-            let line = lines.slice(begin..begin + len);
-            begin += len + 1;
+        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+            let mut line = piece.split_to(end);
+            piece.advance(1);
+            if !self.begun.is_empty() {
+                self.hold(&line)?;
+                line = mem::take(&mut self.begun).into();
+            }
+            self.append_line(store, conversation, line).await?;
+        }
+        self.hold(&piece)
+    }
+
+    /// Appends the last line, where it has no line feed.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub async fn finish(
+        &mut self,
+        store: &dyn Store,
+        conversation: &ConversationName,
+    ) -> Result<(), Status> {
+        let line = mem::take(&mut self.begun);
+        if line.is_empty() {
+            Ok(())
+        } else {
+            self.append_line(store, conversation, line.into()).await
+        }
+    }
+
+    /// Keeps the beginning of a line.
+    fn hold(&mut self, part: &[u8]) -> Result<(), Status> {
+        if self.begun.len() + part.len() > MAX_LINE_BYTES {
             self.lines += 1;
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            let record = read(line).map_err(|error| self.named(error.into()))?;
-            let appended = store.append(conversation, record).await;
-            match appended.map_err(|error| self.named(error.into()))?.existed {
-                Existed::Yes => self.existed += 1,
-                Existed::No => self.appended += 1,
-            }
+            let message = format!("longer than {MAX_LINE_BYTES} bytes");
+            return Err(self.named(Status::of(Reason::InvalidRequest, message)));
+        }
+        self.begun.extend_from_slice(part);
+        Ok(())
+    }
+
+    async fn append_line(
+        &mut self,
+        store: &dyn Store,
+        conversation: &ConversationName,
+        line: Bytes,
+    ) -> Result<(), Status> {
+        self.lines += 1;
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let record = read(line).map_err(|error| self.named(error.into()))?;
+        let appended = store.append(conversation, record).await;
+        match appended.map_err(|error| self.named(error.into()))?.existed {
+            Existed::Yes => self.existed += 1,
+            Existed::No => self.appended += 1,
         }
         Ok(())
     }

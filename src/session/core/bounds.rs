@@ -1,11 +1,8 @@
 //! What the other side may send at most where no credit counts it: credit bounds
 //! data, refs and attributes, these bounds are for the rest.
 
-use super::{
-    call::Role,
-    limits::{MAX_ID_CHARS, MAX_MEDIA_TYPE_CHARS, MAX_REF_CHARS},
-};
-use crate::wire::pb::{self, chunk::Body, node_fragment::Payload};
+use super::{call::Role, limits::MAX_ID_CHARS};
+use crate::wire::pb;
 use crate::wire::{NodeFragment, Reason, Status};
 
 /// Whether a text has more characters than that.
@@ -19,24 +16,14 @@ pub(super) fn is_longer(text: &str, most: usize) -> bool {
 /// What the call is to end with.
 pub(super) fn check_fragment(writer: Role, fragment: &NodeFragment) -> Result<(), Status> {
     check_node(writer, &fragment.id)?;
-    let check = |what: &str, text: &str, most: usize| {
-        if !is_longer(text, most) {
-            return Ok(());
-        }
-        let message = format!("a fragment of node {:?}: {what}: longer than {most}", fragment.id);
-        Err(Status::of(misuse(writer), message))
-    };
-    match &fragment.payload {
-        Some(Payload::Chunk(chunk)) => {
-            check("media_type", chunk.media_type(), MAX_MEDIA_TYPE_CHARS)?;
-            match &chunk.body {
-                Some(Body::Ref(reference)) => check("ref", reference, MAX_REF_CHARS),
-                Some(Body::Data(_)) | None => Ok(()),
-            }
-        }
-        Some(Payload::NodeRef(node)) => check("node_ref.id", &node.id, MAX_ID_CHARS),
-        None => Ok(()),
-    }
+    let Some(payload) = &fragment.payload else { return Ok(()) };
+    payload.check().map_err(|error| {
+        let reason = match writer {
+            Role::Caller => Reason::InvalidRequest,
+            Role::Host => Reason::InvalidOutput,
+        };
+        Status::of(reason, format!("a fragment of node {:?}: {error}", fragment.id))
+    })
 }
 
 /// Holds the id of a node that `writer` writes against the bounds. One that is too

@@ -15,10 +15,6 @@ pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
 
 /// The longest id, of a node or a call, in characters.
 pub const MAX_ID_CHARS: usize = 255;
-/// The longest media type, in characters.
-pub const MAX_MEDIA_TYPE_CHARS: usize = 255;
-/// The longest reference of a chunk, in characters.
-pub const MAX_REF_CHARS: usize = 2048;
 /// Nodes that one side writes in one call: more ports than any schema has.
 pub const MAX_CALL_NODES: usize = 256;
 /// Actions that one session publishes.

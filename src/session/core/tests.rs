@@ -265,7 +265,7 @@ fn the_calls_of_a_session_that_ends_end_once() {
 /// Fragments whose parts that cost nothing are so long, or one character longer.
 fn bounded_fragments(past: usize) -> Vec<NodeFragment> {
     let text = |most: usize| "é".repeat(most + past);
-    let node_ref = NodeRef { id: text(255), ..NodeRef::default() };
+    let node_ref = NodeRef { id: "n".repeat(255 + past), ..NodeRef::default() };
     let chunk = |body| Chunk { body, ..Chunk::default() };
     let payloads = [
         Payload::Chunk(Chunk::new(text(255), "x")),
@@ -286,7 +286,7 @@ fn fragments_frame(number: u64, call: u64, fragments: Vec<NodeFragment>) -> Fram
 
 #[test]
 fn what_costs_no_credit_is_bounded_and_breaks_its_call_alone() {
-    let inputs = [Reason::InvalidInput, Reason::InvalidInput, Reason::InvalidInput];
+    let inputs = [Reason::InvalidRequest, Reason::InvalidRequest, Reason::InvalidRequest];
     let inputs = [&inputs[..], &[Reason::UndeclaredInput]].concat();
     for (place, expected) in inputs.into_iter().enumerate() {
         // Inputs, at the side that runs the call.
@@ -389,14 +389,15 @@ fn no_frame_is_larger_than_the_other_side_takes() {
         chunk.metadata.get_or_insert_default().attributes = (0..count).map(attribute).collect();
         NodeFragment::more("out", chunk)
     };
-    check("a large attribute", &|core, number| {
-        let refused = core.write(number, with_attributes(1, 1 << 20)).expect_err("is too large");
+    check("a large value", &|core, number| {
+        let large = NodeFragment::more("out", Chunk::text("x".repeat(1 << 20)));
+        let refused = core.write(number, large).expect_err("is too large");
         assert_eq!(refused.reason, Reason::SessionLimit);
         core.finish(number, refused);
     });
     check("many small attributes", &|core, number| {
         while core.room(number, "out") == Room::Free {
-            core.write(number, with_attributes(250, 0)).expect("fits");
+            core.write(number, with_attributes(60, 1_000)).expect("fits");
         }
     });
     check("long media types", &|core, number| {

@@ -669,8 +669,8 @@ class ExportConversationResponse(_message.Message):
 
     JSON_LINES_FIELD_NUMBER: _builtins.int
     json_lines: _builtins.bytes
-    """Whole lines of UTF-8, each with its line feed. At least one; about 1 MiB, or
-    one line that is longer.
+    """The next piece of the text, UTF-8: whole lines, each with its line feed, of
+    about 1 MiB; a line longer than 16 MiB comes in several pieces.
     """
     def __init__(
         self,
@@ -696,7 +696,9 @@ class ImportConversationRequest(_message.Message):
     conversation: _builtins.str
     """Required in the first message, ignored after it. The conversation."""
     json_lines: _builtins.bytes
-    """Whole lines of UTF-8; the last line feed can be left off."""
+    """The next piece of the text, UTF-8. A line may go on in the next message; the
+    very last line feed can be left off. A line has at most 160 MiB.
+    """
     def __init__(
         self,
         *,

@@ -570,8 +570,9 @@ class FragmentsFrame(_message.Message):
     many as are waiting share a frame; one alone leaves at once. A fragment of a
     node that is none of the call's ends the call: INVALID_ARGUMENT
     (UNDECLARED_INPUT) for an input, INTERNAL (INVALID_OUTPUT) for an output. So
-    does one past the lengths that Chunk and NodeRef promise, or after the node's
-    `close`: INVALID_ARGUMENT (INVALID_INPUT), INTERNAL (INVALID_OUTPUT).
+    does one past the lengths that Chunk and NodeRef promise: INVALID_ARGUMENT
+    (INVALID_REQUEST), INTERNAL (INVALID_OUTPUT); and one after the node's `close`:
+    INVALID_ARGUMENT (INVALID_INPUT), INTERNAL (INVALID_OUTPUT).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -700,8 +700,8 @@ export const ExportConversationRequestSchema: GenMessage<ExportConversationReque
  */
 export type ExportConversationResponse = Message<"a11.v1.ExportConversationResponse"> & {
   /**
-   * Whole lines of UTF-8, each with its line feed. At least one; about 1 MiB, or
-   * one line that is longer.
+   * The next piece of the text, UTF-8: whole lines, each with its line feed, of
+   * about 1 MiB; a line longer than 16 MiB comes in several pieces.
    *
    * @generated from field: bytes json_lines = 1;
    */
@@ -729,7 +729,8 @@ export type ImportConversationRequest = Message<"a11.v1.ImportConversationReques
   conversation: string;
 
   /**
-   * Whole lines of UTF-8; the last line feed can be left off.
+   * The next piece of the text, UTF-8. A line may go on in the next message; the
+   * very last line feed can be left off. A line has at most 160 MiB.
    *
    * @generated from field: bytes json_lines = 2;
    */
