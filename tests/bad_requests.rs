@@ -58,6 +58,11 @@ async fn a_request_that_contradicts_itself_is_refused_before_anything_starts() {
             "interaction_json",
         ),
         (
+            ExecuteActionsFromInteractionRequest { conversation: "c".into(), ..one_call() },
+            Reason::InvalidRequest,
+            "conversation",
+        ),
+        (
             ExecuteActionsFromInteractionRequest { backend: 99, ..one_call() },
             Reason::InvalidRequest,
             "backend",

@@ -130,10 +130,9 @@ fn count_reference(schema: &mut Map<String, Value>, keyword: &str) -> bool {
     }
     let Some(reference) = schema.shift_remove(keyword) else { return false };
     let behind = json!({ "if": { STEP: true }, "then": { keyword: reference }, "else": false });
-    match schema.entry("allOf").or_insert_with(|| json!([])) {
-        Value::Array(all) => all.push(behind),
-        // No schema; the validator says so.
-        _ => {}
+    // Where it is no list the validator says so.
+    if let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
+        all.push(behind);
     }
     true
 }

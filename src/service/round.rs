@@ -66,6 +66,10 @@ pub(super) async fn plan(
         given = given.with_id(interaction_id)?;
     }
     let recorded = match store {
+        // Who names one counts on the record.
+        false if !conversation.is_empty() => {
+            return Err(invalid("conversation: names where a round is recorded; set store"));
+        }
         false => None,
         true => {
             let recorder = recorder.cloned().ok_or_else(|| {

@@ -15,6 +15,7 @@ from support.server import ROOT, serving
 import a11_grpc
 from a11_grpc import Backend, Client, Code, Context, Reason, Registry, StatusError, Summary
 from a11_grpc._proto.interaction_pb2 import Interaction
+from a11_grpc.interaction.backend import backend_to_proto
 
 REPLIES = ROOT / "examples" / "replies"
 ALLOWED = ["word_count", "order_status"]
@@ -69,6 +70,7 @@ async def test_a_reply_that_fits_two_providers_is_shaped_as_it_is_told(client: C
     with pytest.raises(StatusError) as caught:
         await client.execute(reply, allow=ALLOWED, backend="claude")
     assert caught.value.code is Code.INVALID_ARGUMENT
+    assert backend_to_proto("openai") == backend_to_proto(Backend.GPT)
     with pytest.raises(StatusError, match="there is no backend 'bard'"):
         await client.execute(reply, backend="bard")
 

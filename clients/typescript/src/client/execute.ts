@@ -34,7 +34,18 @@ import {
 } from "../wire/status.js";
 
 /** A provider's message shape. */
-export type BackendName = "claude" | "claude_code" | "codex" | "gemini" | "gpt" | "ollama" | "vllm";
+export type BackendName =
+  | "claude"
+  | "claude_code"
+  | "codex"
+  | "gemini"
+  | "gpt"
+  | "ollama"
+  | "vllm"
+  | keyof typeof MAKERS;
+
+/** What people call a shape by, beside its name. */
+const MAKERS = { anthropic: "claude", google: "gemini", openai: "gpt" } as const;
 
 /** Where one action runs, and headers to add to its calls. */
 export interface ActionConfig {
@@ -198,9 +209,11 @@ export function backendOf(name: BackendName | undefined): Backend {
   if (name === undefined) {
     return Backend.UNSPECIFIED;
   }
-  const backend = (Backend as unknown as Record<string, Backend>)[name.toUpperCase()];
+  const named = (MAKERS as Record<string, string>)[name] ?? name;
+  const backend = (Backend as unknown as Record<string, Backend>)[named.toUpperCase()];
   if (backend === undefined || backend === Backend.UNSPECIFIED) {
-    throw invalid(`"${name}" is no backend`);
+    const known = "claude, claude_code, codex, gemini, gpt, ollama, vllm";
+    throw invalid(`"${name}" is no backend; there are: ${known}`);
   }
   return backend;
 }

@@ -67,12 +67,16 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-/// One transaction on a free connection; where the connection fails, once more on
-/// a new one. That may find done what was done just before its connection failed:
+/// How often a transaction is begun again whose connection failed: a server that
+/// restarts may break the new one as well.
+const REDONE: u32 = 3;
+
+/// One transaction on a free connection; where the connection fails, again on a
+/// new one, at most [`REDONE`] times. That may find done what was done just before its connection failed:
 /// each body does the same again, or says so.
 macro_rules! transaction {
     ($store:expr, |$tx:ident| $body:expr) => {{
-        let mut from = From::Any;
+        let (mut from, mut left) = (From::Any, REDONE);
         loop {
             let mut connection = $store.pool.borrow(from).await?;
             let ended = match connection.begin().await {
@@ -86,7 +90,10 @@ macro_rules! transaction {
                 }
             };
             match ended {
-                Err(error) if from == From::Any && is_of_connection(&error) => from = From::New,
+                Err(error) if left > 0 && is_of_connection(&error) => {
+                    left -= 1;
+                    from = From::New;
+                }
                 ended => break ended,
             }
         }

@@ -571,8 +571,8 @@ class ExecuteActionsFromInteractionRequest(_message.Message):
     (UNSUPPORTED) where the server has no store.
     """
     conversation: _builtins.str
-    """With `store`: required. The conversation's name, as in
-    AppendInteractionRequest.
+    """With `store`: required; without it: INVALID_ARGUMENT (INVALID_REQUEST). The
+    conversation's name, as in AppendInteractionRequest.
     """
     interaction_id: _builtins.str
     """With `store`, where the turn has no id of its own (a provider's raw reply):

@@ -21,7 +21,8 @@ class Backend(StrEnum):
 
 
 def backend_to_proto(backend: Backend | str | None) -> pb.Backend.ValueType:
-    """The number of a backend; None is unspecified.
+    """The number of a backend; None is unspecified. `openai`, `anthropic` and `google` are gpt,
+    claude and gemini.
 
     Raises:
         StatusError: INVALID_ARGUMENT for a name that is none.
@@ -29,7 +30,8 @@ def backend_to_proto(backend: Backend | str | None) -> pb.Backend.ValueType:
     if backend is None:
         return pb.BACKEND_UNSPECIFIED
     try:
-        return pb.Backend.Value(f"BACKEND_{Backend(backend).name}")
+        named = Backend(_MAKERS.get(backend, backend))
+        return pb.Backend.Value(f"BACKEND_{named.name}")
     except ValueError as error:
         known = ", ".join(Backend)
         message = f"there is no backend {str(backend)!r}; there are: {known}"
@@ -40,6 +42,9 @@ def backend_from_proto(number: int) -> Backend | None:
     """The backend of a number; None for one that is unspecified or unknown."""
     return _BACKENDS.get(number)
 
+
+_MAKERS = {"openai": "gpt", "anthropic": "claude", "google": "gemini"}
+"""What people call a shape by, beside its name."""
 
 _BACKENDS = {
     int(number): Backend[name.removeprefix("BACKEND_")]

@@ -600,8 +600,8 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
   store: boolean;
 
   /**
-   * With `store`: required. The conversation's name, as in
-   * AppendInteractionRequest.
+   * With `store`: required; without it: INVALID_ARGUMENT (INVALID_REQUEST). The
+   * conversation's name, as in AppendInteractionRequest.
    *
    * @generated from field: string conversation = 10;
    */
