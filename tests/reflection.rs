@@ -5,7 +5,11 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::{path::PathBuf, process::Stdio, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use futures::{StreamExt as _, stream};
 use installed::installed;
@@ -26,7 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program, serving the example actions; its address.
 async fn serve() -> (Child, String) {
-    let args = ["serve", "--listen", "127.0.0.1:0", "--config", "examples/actions.toml"];
+    serve_with(&["--config", "examples/actions.toml"]).await
+}
+
+async fn serve_with(args: &[&str]) -> (Child, String) {
+    let args = [&["serve", "--listen", "127.0.0.1:0"], args].concat();
     let mut child = program::command(&args).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = timeout(PATIENCE, async {
@@ -198,4 +206,90 @@ async fn a_refusal_while_the_client_writes_is_the_same_each_time() {
         assert!(refusal.contains("Code: NotFound"), "{refusal}");
         assert!(refusal.contains("UNKNOWN_ACTION"), "{refusal}");
     }
+}
+
+#[tokio::test]
+async fn a_client_that_is_killed_takes_its_call_with_it() {
+    let Some(grpcurl) = installed("A11_GRPCURL") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (pid, config) = (folder.path().join("pid"), folder.path().join("actions.toml"));
+    let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300", pid.display());
+    std::fs::write(
+        &config,
+        format!(
+            "[actions.rest]\ndescription = \"Rests.\"\ncommand = [\"sh\", \"-c\", {script:?}]\n"
+        ),
+    )
+    .unwrap();
+    let (_server, address) = serve_with(&["--config", config.to_str().unwrap()]).await;
+    let mut client = Command::new(grpcurl)
+        .args(["-plaintext", "-d", r#"{"action":"rest"}"#, &address])
+        .arg("a11.v1.ActionService/RunAction")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    until(|| pid.exists()).await;
+    let process = Path::new("/proc").join(std::fs::read_to_string(&pid).unwrap().trim());
+    assert!(process.exists());
+    client.kill().await.unwrap();
+    until(|| !process.exists()).await;
+}
+
+#[tokio::test]
+async fn what_json_can_hardly_say_comes_back_equal_or_is_refused() {
+    let Some(grpcurl) = installed("A11_GRPCURL") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("c.db");
+    let (_server, address) = serve_with(&["--store", store.to_str().unwrap()]).await;
+    let call = |method: &str, request: String| {
+        let method = format!("a11.v1.InteractionService/{method}");
+        let client =
+            Command::new(&grpcurl).args(["-plaintext", "-d", &request, &address, &method]).output();
+        async move {
+            let output = timeout(PATIENCE, client).await.unwrap().unwrap();
+            let said = if output.status.success() { &output.stdout } else { &output.stderr };
+            (output.status.success(), String::from_utf8_lossy(said).into_owned())
+        }
+    };
+    let check = async |id: &str, fields: &str, expected: Result<&str, &str>| {
+        let turn = format!(r#"{{"id":"{id}","role":"ROLE_USER",{fields}}}"#);
+        let request = format!(r#"{{"conversation":"c","interaction":{turn}}}"#);
+        let (appended, said) = call("AppendInteraction", request).await;
+        match expected {
+            Err(why) => assert!(!appended && said.contains(why), "{fields}: {said}"),
+            Ok(shown) => {
+                assert!(appended, "{fields}: {said}");
+                let request =
+                    format!(r#"{{"conversation":"c","id":"{id}","form":"RECORD_FORM_DECODED"}}"#);
+                let (found, said) = call("GetInteraction", request).await;
+                assert!(found && said.contains(shown), "{fields}: {said}");
+            }
+        }
+    };
+    let detail = |json: &str| format!(r#""status":{{"code":3,"details":[{json:?}]}}"#);
+    check("a", r#""createdAtMillis":"9223372036854775807""#, Ok("9223372036854775807")).await;
+    check("b", r#""createdAtMillis":"9223372036854775808""#, Err("9223372036854775808")).await;
+    check("c", r#""content":[{"data":"_-8="}]"#, Err("illegal base64")).await;
+    check("i", r#""content":[{"data":"/+8="}]"#, Ok("/+8=")).await;
+    check("d", &detail(r#"{"a":null}"#), Ok(r#"{\"a\":null}"#)).await;
+    check("e", &detail("NaN"), Err("InvalidArgument")).await;
+    check("f", &detail(r#""\ud800""#), Err("InvalidArgument")).await;
+    check("g", r#""role":9"#, Err("InvalidArgument")).await;
+    check("h", r#""colour":1"#, Err("colour")).await;
+    let deep = |depth: usize| detail(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+    for depth in [30, 33, 40, 101] {
+        check(&format!("deep{depth}"), &deep(depth), Ok(&"[".repeat(depth))).await;
+    }
+}
+
+/// Waits for what happens elsewhere.
+async fn until(happened: impl Fn() -> bool) {
+    let wait = async {
+        while !happened() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, wait).await.expect("it happens in time");
 }
