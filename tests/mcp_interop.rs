@@ -3,6 +3,8 @@
 //! and the MCP Inspector. `make test` installs them; where a variable names none,
 //! the test says so and passes.
 
+#[path = "support/installed.rs"]
+mod installed;
 #[path = "support/fixtures.rs"]
 mod fixtures;
 #[path = "support/mcp.rs"]
@@ -12,25 +14,15 @@ mod mcp_fixtures;
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
-    io::{self, Write as _},
+    ffi::OsStr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use installed::installed;
 use mcp::{PATIENCE, TestServer};
 use serde_json::{Value, json};
 use tokio::{process::Command, time::timeout};
-
-/// What a variable names; says so where it is not set.
-fn installed(variable: &str) -> Option<OsString> {
-    let found = env::var_os(variable).filter(|value| !value.is_empty());
-    if found.is_none() {
-        // Straight to the stream: the harness hides what a passing test prints.
-        writeln!(io::stdout(), "mcp_interop: skipped, {variable} is not set").ok();
-    }
-    found
-}
 
 /// The program that serves the fixtures on its input and output, which `cargo
 /// test` builds beside the tests.
@@ -71,7 +63,7 @@ async fn run(program: impl AsRef<OsStr>, arguments: &[&OsStr]) -> String {
 }
 
 /// Runs a client of `tests/interop`, with the recorded calls where it knows them.
-async fn check(runtime: &OsStr, script: &str, arguments: &[&str], knows: Recorded) {
+async fn check(runtime: impl AsRef<OsStr>, script: &str, arguments: &[&str], knows: Recorded) {
     let script = interop(script);
     let recorded = recorded().filter(|_| knows == Recorded::Calls);
     let mut all: Vec<&OsStr> = vec![script.as_os_str()];
@@ -129,7 +121,7 @@ async fn the_typescript_sdks_client_sees_what_ours_sees() {
 #[tokio::test]
 async fn the_inspector_lists_and_calls() {
     let Some(modules) = installed("A11_INTEROP_MODULES") else { return };
-    let inspector = PathBuf::from(modules).join(".bin/mcp-inspector");
+    let inspector = modules.join(".bin/mcp-inspector");
     let (server, program) = (server(None).await, program());
     let inspect = async |target: &[&str], method: &[&str]| -> Value {
         let arguments = [&["--cli"], target, &["--method"], method].concat();

@@ -2,14 +2,13 @@
 //! Python package a11-kit, and the reference servers from npm. `make test`
 //! installs them; where they are not the test says so and passes.
 
+#[path = "support/installed.rs"]
+mod installed;
 #[path = "support/taking.rs"]
 mod taking;
 
 use std::{
     collections::BTreeMap,
-    env,
-    ffi::OsString,
-    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,18 +16,9 @@ use std::{
 use a11_grpc::action::{Registry, port::Cardinality};
 use a11_grpc::mcp::{McpSource, Reach, Taking, server_list};
 use a11_grpc::wire::Code;
+use installed::installed;
 use serde_json::{Value, json};
 use taking::{call, open, outputs, soon};
-
-/// What a variable names; says so where it is not set.
-fn installed(variable: &str) -> Option<OsString> {
-    let found = env::var_os(variable).filter(|value| !value.is_empty());
-    if found.is_none() {
-        // Straight to the stream: the harness hides what a passing test prints.
-        writeln!(io::stdout(), "mcp_taking_interop: skipped, {variable} is not set").ok();
-    }
-    found
-}
 
 fn interop() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop")
@@ -113,7 +103,7 @@ async fn an_a11_kit_servers_actions_have_their_own_ports() {
 
 /// The servers from npm as a host's file lists them.
 fn reference_servers(folder: &Path) -> Option<Vec<McpSource>> {
-    let modules = PathBuf::from(installed("A11_INTEROP_MODULES")?);
+    let modules = installed("A11_INTEROP_MODULES")?;
     let server = |name: &str| modules.join(".bin").join(name).display().to_string();
     let list = json!({"mcpServers": {
         "everything": {"command": server("mcp-server-everything"), "args": ["stdio"],

@@ -9,11 +9,11 @@ use std::{
     path::PathBuf,
 };
 
-/// The program that a variable names, if it is there.
+/// The program or folder that a variable names, if it is there.
 pub fn installed(variable: &str) -> Option<PathBuf> {
     let path = env::var_os(variable).map(PathBuf::from).filter(|path| path.exists());
     if path.is_none() {
-        skipped(&format!("{variable} names no program; run `make test`"));
+        skipped(&format!("{variable} names nothing that is there; run `make test`"));
     }
     path
 }
