@@ -62,7 +62,7 @@ async def test_large_data_to_a_slow_consumer_keeps_memory_bounded(
 ) -> None:
     """Scenario 2: what is sent waits for its reader, not in memory."""
     registry = Registry()
-    piece, count = b"x" * (64 * 1024), 2000
+    piece, count = b"x" * (64 * 1024), int(os.environ.get("A11_SLOW_PIECES", "2000"))
 
     @registry.action
     async def s_slow(blobs: AsyncIterator[bytes]) -> int:
@@ -80,10 +80,11 @@ async def test_large_data_to_a_slow_consumer_keeps_memory_bounded(
         for _ in range(count):
             yield piece
 
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(100 + count / 50):
         assert await client.call("s_slow", blobs=blobs()) == count * len(piece)
     grown = server.resident_bytes() - before[0], resident_bytes() - before[1]
-    assert max(grown) < count * len(piece) // 2
+    # However much it was.
+    assert max(grown) < 60 * MIB
 
 
 def resident_bytes() -> int:
