@@ -17,6 +17,7 @@ mod narration;
 mod call;
 mod bounds;
 mod session;
+mod nodes;
 mod receiving;
 mod sending;
 mod timing;
@@ -24,7 +25,8 @@ mod timing;
 pub use cost::cost;
 pub use event::Event;
 pub use limits::Limits;
-pub use session::{Connection, Core, NewCall, Room, Side};
+pub use nodes::Room;
+pub use session::{Connection, Core, NewCall, Side};
 
 #[cfg(test)]
 mod tests;

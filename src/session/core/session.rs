@@ -8,14 +8,13 @@ use std::{
 use prost::Message as _;
 
 use super::{
-    bounds::check_fragment,
     call::{Call, Role},
     event::Event,
     limits::{Limits, MAX_WAITING_ANSWER_BYTES, MAX_WAITING_CONTROL, MAX_WITHDRAWN},
     link::Link,
 };
 use crate::wire::pb::{self, frame::Body};
-use crate::wire::{NodeFragment, Reason, Status, headers};
+use crate::wire::{Reason, Status, headers};
 
 /// Which side opened the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +28,6 @@ pub enum Side {
 /// One connection of a session, told from those before it. Chosen by the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection(pub u64);
-
-/// Whether a node takes another piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
-    /// It does.
-    Free,
-    /// Not now; [`Event::Writable`] will say when.
-    Full,
-    /// The call is over, nothing will be sent.
-    Gone,
-}
 
 /// A call to be made.
 #[derive(Debug, Clone, Default)]
@@ -316,67 +304,6 @@ impl Core {
         }
     }
 
-    // Nodes: of either side of a call.
-
-    /// Whether a node takes another piece.
-    pub fn room(&mut self, call: u64, id: &str) -> Room {
-        let window = self.peer_limits.node_window_bytes;
-        let Some(running) = self.calls.get_mut(&call).filter(|call| call.ending.is_none()) else {
-            return Room::Gone;
-        };
-        match running.outgoing(id, window) {
-            Ok(node) if node.has_room() => Room::Free,
-            Ok(node) => {
-                node.awaited = true;
-                Room::Full
-            }
-            Err(_) => Room::Gone,
-        }
-    }
-
-    /// Writes a piece to a node, whose id it has. Ask [`room`](Self::room)
-    /// before. Where the call is over the piece is let go.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED for a piece that does not fit into a frame, or one
-    /// node too many; INVALID_OUTPUT, of an input INVALID_INPUT, for one that is
-    /// past its bounds otherwise.
-    pub fn write(&mut self, call: u64, fragment: NodeFragment) -> Result<(), Status> {
-        let window = self.peer_limits.node_window_bytes;
-        if let Some(running) = self.calls.get(&call) {
-            check_fragment(running.role, &fragment)?;
-        }
-        self.fits(fragment.encoded_len())?;
-        if let Some(running) = self.calls.get_mut(&call).filter(|call| call.ending.is_none()) {
-            running.outgoing(&fragment.id, window)?.write(fragment);
-            self.line_up(call);
-        }
-        Ok(())
-    }
-
-    /// Ends a node beside its final fragment: without one, or with a failure.
-    pub fn close(&mut self, call: u64, id: &str, status: Status) {
-        let window = self.peer_limits.node_window_bytes;
-        let running = self.calls.get_mut(&call).filter(|call| call.ending.is_none());
-        if let Some(Ok(node)) = running.map(|running| running.outgoing(id, window)) {
-            node.close(status);
-            self.line_up(call);
-        }
-    }
-
-    /// The reader of a node took pieces that cost this much. True where there now
-    /// is a frame to send for it.
-    pub fn consume(&mut self, call: u64, id: &str, cost: u64) -> bool {
-        let window = self.limits.node_window_bytes;
-        let is_due = self.calls.get_mut(&call).is_some_and(|running| {
-            running.incoming(id, window).is_ok_and(|node| node.consume(cost))
-        });
-        if is_due {
-            self.credits.push_back((call, id.to_owned()));
-        }
-        is_due
-    }
-
     // The end.
 
     /// Ends the session for good. Every call ends here, and the other side is
@@ -463,7 +390,8 @@ impl Core {
         (call % 2 == 1) == (self.side == Side::Opener)
     }
 
-    fn fits(&self, bytes: usize) -> Result<(), Status> {
+    /// Whether so much fits into a frame of the other side.
+    pub(super) fn fits(&self, bytes: usize) -> Result<(), Status> {
         /// The frame around it: number, acknowledgement, call, lengths.
         const FRAME_BYTES: usize = 64;
         let most = self.peer_limits.max_frame_bytes as usize;
