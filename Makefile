@@ -62,7 +62,7 @@ test-typescript: $(TYPESCRIPT)/node_modules/.built examples/node_modules/.ready 
 	@cd $(TYPESCRIPT) && npm test --silent
 
 .PHONY: check
-check: check-rust check-proto check-python check-typescript ## Formatting, lints, types, generated code, and no breaking change to the protos
+check: check-rust check-proto check-python check-typescript docs ## Formatting, lints, types, generated code, docs, and no breaking change to the protos
 
 .PHONY: check-typescript
 check-typescript: $(TYPESCRIPT)/node_modules/.ready tools/node_modules/.ready ## The TypeScript client alone: types, lint, generated code up to date

@@ -11,7 +11,7 @@ use crate::wire::{NodeFragment, Status};
 pub enum Room {
     /// It does.
     Free,
-    /// Not now; [`Event::Writable`] will say when.
+    /// Not now; [`Event::Writable`](super::Event::Writable) will say when.
     Full,
     /// The call is over, nothing will be sent.
     Gone,
