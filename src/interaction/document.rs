@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use prost::Message as _;
+use prost::{Message as _, Name as _};
 use serde_json::value::RawValue;
 
 use super::{canonical, error::InteractionError, portable, proto_json};
-use crate::wire::pb::Interaction;
+use crate::wire::{json_weight, pb::Interaction, weight};
 
 /// The media type of the portable JSON.
 pub const PORTABLE_JSON: &str = "application/json;type=a11.sdk.Interaction";
@@ -86,7 +86,7 @@ pub fn encode_turn(interaction: &Interaction, form: Form) -> Result<Bytes, Inter
 pub fn decode(bytes: Bytes, media_type: &str) -> Result<Interaction, InteractionError> {
     match Form::of(media_type) {
         Some(Form::PortableJson) => portable::from_json(&bytes),
-        Some(Form::Protobuf) => canonical::accept(Interaction::decode(bytes)?),
+        Some(Form::Protobuf) => canonical::accept(read_message(bytes)?),
         None => Err(InteractionError::UnknownMediaType(media_type.to_owned())),
     }
 }
@@ -98,9 +98,18 @@ pub fn decode(bytes: Bytes, media_type: &str) -> Result<Interaction, Interaction
 /// As [`decode`], but for those ids.
 pub fn decode_turn(bytes: Bytes, media_type: &str) -> Result<Interaction, InteractionError> {
     match Form::of(media_type) {
-        Some(Form::Protobuf) => canonical::accept_turn(Interaction::decode(bytes)?),
+        Some(Form::Protobuf) => canonical::accept_turn(read_message(bytes)?),
         _ => decode(bytes, media_type),
     }
+}
+
+/// Reads the protobuf form, of whatever values; payloads stay slices of `bytes`.
+///
+/// # Errors
+/// Where it is none, or would take too much memory.
+pub fn read_message(bytes: Bytes) -> Result<Interaction, InteractionError> {
+    weight::check(&bytes, &Interaction::full_name())?;
+    Ok(Interaction::decode(bytes)?)
 }
 
 /// What a JSON text holds.
@@ -124,6 +133,7 @@ pub fn read_document(json: &[u8]) -> Result<Document, InteractionError> {
     let raw: &RawValue = serde_json::from_slice(json)
         .map_err(|error| InteractionError::NotJson(error.to_string()))?;
     let text = raw.get();
+    json_weight::check(text.as_bytes())?;
     match shape(text) {
         Shape::Portable => portable::from_json(text.as_bytes()).map(Document::Portable),
         Shape::ProtoJson => proto_json::from_json(text.as_bytes()).map(Document::ProtoJson),

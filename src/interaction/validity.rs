@@ -8,6 +8,7 @@ use super::{error::InteractionError, timestamp};
 use crate::wire::{
     Chunk, NameError, NodeFragment, Reason,
     chunk_limits::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES, MAX_MEDIA_TYPE_LEN, MAX_REF_LEN},
+    json_weight,
     name::{self, Name},
     pb::{self, Interaction, NodeFragments, Role, chunk::Body, node_fragment::Payload},
 };
@@ -326,7 +327,7 @@ fn name_fault(text: &str) -> Option<NameError> {
 /// Why a detail is not one JSON value that everybody can read: syntax, a lone
 /// surrogate, a number out of range, or nested deeper than 127.
 pub(super) fn detail_fault(detail: &str) -> Option<Fault> {
-    let error = serde_json::from_str::<serde_json::Value>(detail).err()?;
+    let error = json_weight::read::<serde_json::Value>(detail.as_bytes()).err()?;
     Some(Fault::BadDetail(error.to_string()))
 }
 
