@@ -116,6 +116,9 @@ pub(super) struct Buffer {
     media_type: String,
     capacity: usize,
     holds: Holds,
+    when_read: WhenRead,
+    /// Whether a piece named its place.
+    has_places: bool,
 }
 
 /// What may be written to a node.
@@ -125,6 +128,16 @@ pub enum Holds {
     Anything,
     /// Values alone: whoever reads the node cannot go anywhere else.
     Values,
+}
+
+/// What happens to pieces once every reader that there is has read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenRead {
+    /// As many as the capacity holds are kept for readers that come later.
+    Keep,
+    /// They are let go: nobody else will ask for them. Pieces that name their place
+    /// are kept all the same, so that a different one at that place is told.
+    LetGo,
 }
 
 impl Buffer {
@@ -142,7 +155,13 @@ impl Buffer {
             media_type,
             capacity,
             holds: Holds::Anything,
+            when_read: WhenRead::Keep,
+            has_places: false,
         }
+    }
+
+    pub(super) fn set_when_read(&mut self, when_read: WhenRead) {
+        self.when_read = when_read;
     }
 
     pub(super) fn set_holds(&mut self, holds: Holds) {
@@ -180,6 +199,7 @@ impl Buffer {
         if self.holds == Holds::Values {
             piece.check_here()?;
         }
+        self.has_places |= seq.is_some();
         let seq = match (seq, self.highest) {
             (Some(seq), _) => seq,
             (None, None) => 0,
@@ -310,10 +330,14 @@ impl Buffer {
         seq.is_none_or(|seq| seq == self.next_seq())
     }
 
-    /// Lets go of what everybody has read (`read` is the least), down to the
-    /// capacity.
+    /// Lets go of what everybody has read (`read` is the least), down to what is
+    /// kept of it.
     pub(super) fn trim(&mut self, read: u64) {
-        while self.written() - self.trimmed > self.capacity as u64 {
+        let kept = match self.when_read {
+            WhenRead::LetGo if !self.has_places => 0,
+            WhenRead::LetGo | WhenRead::Keep => self.capacity as u64,
+        };
+        while self.written() - self.trimmed > kept {
             match self.kept.front() {
                 Some((_, end)) if *end <= read => {
                     self.trimmed = *end;

@@ -11,7 +11,7 @@ mod stream;
 mod reader;
 mod writer;
 
-pub use buffer::{DEFAULT_CAPACITY, Holds, MAX_EARLY_PIECES, NodeError, in_order};
+pub use buffer::{DEFAULT_CAPACITY, Holds, MAX_EARLY_PIECES, NodeError, WhenRead, in_order};
 pub use piece::{Elsewhere, Piece};
 pub use reader::{Ending, Reader, join};
 pub use stream::{Completeness, Node, WhenUnread};
