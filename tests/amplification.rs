@@ -65,7 +65,7 @@ async fn a_turn_of_very_many_calls_is_refused() {
 
 #[tokio::test]
 async fn a_conversion_of_very_many_interactions_is_refused() {
-    let server = a11_grpc::serve::in_process(Arc::default(), None.await).unwrap();
+    let server = a11_grpc::serve::in_process(Arc::default(), None).await.unwrap();
     let interactions = vec![Interaction::default(); TOO_MANY];
     let request = ConvertInteractionsRequest { interactions, ..Default::default() };
     let status =

@@ -7,6 +7,8 @@
 mod schema_steps;
 pub mod value_schema;
 pub mod port;
+mod schema_error;
+mod schema_builder;
 pub mod schema;
 pub mod document;
 pub mod definition;

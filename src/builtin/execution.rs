@@ -8,10 +8,11 @@ use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
-    command::{Command, Given, OUTPUT, Plan, RESULT, bytes_in_json},
+    command::{Command, OUTPUT, RESULT},
     declaration::OutputForm,
     input::Input,
     lines::Lines,
+    plan::{Given, Plan, bytes_in_json},
     process::{Happening, Process},
 };
 use crate::action::{Context, Handler, handler, log::LogEntry, port::Cardinality};

@@ -3,7 +3,7 @@
 use prost::DecodeError;
 use thiserror::Error;
 
-use super::validity::Problem;
+use super::problem::Problem;
 use crate::wire::{Reason, Status, json_weight::TooManyValues, weight::TooHeavy};
 
 /// Why an interaction could not be read or written.

@@ -3,11 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use thiserror::Error;
-
-use super::piece::{Elsewhere, Piece};
+use super::{error::NodeError, piece::Piece};
+use crate::wire::Status;
 use crate::wire::pb::node_fragment::Payload;
-use crate::wire::{Reason, Status};
 
 /// How many bytes a node holds for its slowest reader before its writer waits,
 /// and how many it keeps of what all have read.
@@ -16,61 +14,6 @@ pub const DEFAULT_CAPACITY: usize = 1 << 20;
 /// How many pieces may arrive before the one that is next. What is held ahead is
 /// bounded by the node's capacity in bytes, too.
 pub const MAX_EARLY_PIECES: usize = 16_384;
-
-/// Why a node took no piece.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NodeError {
-    /// Another payload has that place.
-    #[error("two different fragments have seq {0}")]
-    SeqConflict(u32),
-    /// The place is past the final fragment, or a final one came before others.
-    #[error("seq {seq} is past the final fragment, seq {last}")]
-    PastFinal {
-        /// The place written.
-        seq: u32,
-        /// The place of the final fragment.
-        last: u32,
-    },
-    /// A piece before the end never came.
-    #[error("the node was closed while seq {0} was missing")]
-    Gap(u32),
-    /// Too much came ahead of the piece that is next.
-    #[error("too much arrived ahead of seq {0}")]
-    Full(u32),
-    /// The node takes nothing more.
-    #[error("the node is closed")]
-    Closed,
-    /// That part is no longer kept.
-    #[error("seq {wanted} is no longer kept; the oldest is {oldest}")]
-    Trimmed {
-        /// The place asked for.
-        wanted: u32,
-        /// The oldest place that is kept.
-        oldest: u32,
-    },
-    /// The piece says where its value is, and the node takes values alone.
-    #[error(transparent)]
-    Elsewhere(#[from] Elsewhere),
-    /// The node failed before; this is its status.
-    #[error("{0}")]
-    Failed(Status),
-}
-
-impl From<NodeError> for Status {
-    fn from(error: NodeError) -> Self {
-        let reason = match &error {
-            NodeError::SeqConflict(_) => Reason::SeqConflict,
-            NodeError::PastFinal { .. } => Reason::PastFinal,
-            NodeError::Gap(_) => Reason::Gap,
-            NodeError::Full(_) => Reason::NodeFull,
-            NodeError::Closed => Reason::NodeClosed,
-            NodeError::Trimmed { .. } => Reason::Trimmed,
-            NodeError::Elsewhere(elsewhere) => return elsewhere.clone().into(),
-            NodeError::Failed(status) => return status.clone(),
-        };
-        Status::of(reason, error.to_string())
-    }
-}
 
 /// How a node ended, beside its final fragment.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{buffer::NodeError, piece::Piece, stream::Node};
+use super::{error::NodeError, piece::Piece, stream::Node};
 use crate::wire::{Chunk, NodeFragment, Status};
 
 /// A handle that writes to a node. Dropping it closes nothing.

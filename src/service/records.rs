@@ -1,11 +1,10 @@
 //! Records of a store as messages, and messages as records.
 
 use crate::interaction::{
-    InteractionError,
+    InteractionError, Problem,
     document::{self, Document, Form, PROTOBUF, read_document},
     store::{Conversation, Fork, Record, Stored},
     validate as problems_of,
-    validity::Problem,
 };
 use crate::wire::pb::{
     self, RecordForm, append_interaction_request as append, interaction_record::Body,
