@@ -226,6 +226,42 @@ async fn only_headers_that_flow_or_are_declared_arrive() {
 }
 
 #[tokio::test]
+async fn a_nested_call_that_puts_out_more_than_is_wanted_is_stopped() {
+    let check = async |most: Option<usize>, pieces: usize, expected: Option<&str>| {
+        let registry = Registry::new();
+        let pour = handler(move |context: Context| async move {
+            for _ in 0..pieces {
+                context.write_chunk("drops", Chunk::text("x".repeat(1 << 20))).await?;
+            }
+            Ok(())
+        });
+        let schema = action("pour").output(Port::text("drops").stream()).build();
+        registry.register(schema, pour).expect("registers");
+        let outer = handler(move |context: Context| async move {
+            let call = context.call("pour");
+            let call = match most {
+                Some(most) => call.max_output_bytes(most),
+                None => call,
+            };
+            call.run().await.map(drop)
+        });
+        registry.register(action("outer").build(), outer).expect("registers");
+        let status = run(registry, "outer", serde_json::json!({})).await.status;
+        match expected {
+            None => assert!(status.is_ok(), "{status}"),
+            Some(said) => {
+                assert_eq!(status.reason, Reason::OutputTooLarge, "{status}");
+                assert!(status.message.contains(said), "{status}");
+            }
+        }
+    };
+    check(None, 23, None).await;
+    check(None, usize::MAX, Some("\"pour\" put out more than 25165824 bytes")).await;
+    check(Some(3 << 20), 2, None).await;
+    check(Some(3 << 20), 3, Some("more than 3145728 bytes")).await;
+}
+
+#[tokio::test]
 async fn a_handler_that_breaks_its_schema_is_told_so() {
     let check = |write: &'static str, value: serde_json::Value, expected: &'static str| async move {
         let registry = Registry::new();

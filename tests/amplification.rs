@@ -5,6 +5,8 @@
 
 #[path = "support/fixtures.rs"]
 mod fixtures;
+#[path = "support/memory.rs"]
+mod memory;
 #[path = "support/server.rs"]
 mod server;
 #[path = "support/trials.rs"]
@@ -15,11 +17,13 @@ mod turns;
 use std::sync::Arc;
 
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
-use a11_grpc::wire::Reason;
 use a11_grpc::wire::pb::{
-    ActionMessage, ConvertInteractionsRequest, Interaction, ListActionsRequest, NodeFragment,
+    self, ActionMessage, ConvertInteractionsRequest, Interaction, ListActionsRequest, NodeFragment,
     RunActionRequest, interaction_service_client::InteractionServiceClient,
+    normalize_interaction_request as normalize,
 };
+use a11_grpc::wire::{Chunk, Reason};
+use pbjson_types::value::Kind;
 use server::TestServer;
 use tonic::Code;
 use turns::{asked, endings, execute, failure, turn};
@@ -67,6 +71,119 @@ async fn a_conversion_of_very_many_interactions_is_refused() {
     let status =
         InteractionServiceClient::new(server).convert_interactions(request).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+}
+
+/// The most memory that this program may come to. Its JSON, as values, would take
+/// 450 to 730 MB.
+const MOST_MEMORY: usize = 400_000_000;
+const JSON_BYTES: usize = 8_000_000;
+
+/// A list of so many of an item that it has about [`JSON_BYTES`].
+fn list_of(item: &str) -> String {
+    format!("[{}]", vec![item; JSON_BYTES / (item.len() + 1)].join(","))
+}
+
+fn check_memory(what: &str) {
+    let peak = memory::peak().unwrap_or_default();
+    assert!(peak < MOST_MEMORY, "{what}: {peak} bytes");
+}
+
+/// How a request with JSON of very many values was refused.
+fn refused<T: std::fmt::Debug>(what: &str, answer: Result<T, tonic::Status>) -> tonic::Status {
+    check_memory(what);
+    answer.expect_err(what)
+}
+
+/// One test for all kinds: the memory is that of the whole program.
+#[tokio::test]
+async fn json_of_very_many_values_is_refused_before_it_is_read() {
+    let registry = Registry::new();
+    let schema = ActionSchema::builder("take")
+        .input(Port::json("any"))
+        .input(Port::json("checked").schema("{}"))
+        .input(Port::json("many").stream())
+        .output(Port::json("out"));
+    let run = |context: Context| async move {
+        match context.read_optional::<serde_json::Value>("any").await? {
+            None => context.write_chunk("out", Chunk::new("", list_of("[0]"))).await,
+            Some(value) => context.write("out", &value).await,
+        }
+    };
+    registry.register(schema.build(), handler(run)).unwrap();
+    let channel = a11_grpc::serve::in_process(Arc::new(registry), None).await.unwrap();
+    let mut client = a11_grpc::client::actions(channel.clone());
+    let mut interactions = a11_grpc::client::interactions(channel);
+
+    for item in ["[0]", r#"{"":0}"#, "{}"] {
+        let list = list_of(item);
+        let exhausted = |what: &str, status: tonic::Status| {
+            assert_eq!(status.code(), Code::ResourceExhausted, "{what} {item}: {status}");
+        };
+        for json in [
+            list.clone(),
+            format!(r#"{{"role":"model","action_calls":{list}}}"#),
+            format!(r#"{{"role":"user","content":{list}}}"#),
+            format!(r#"{{"role":"ROLE_USER","content":{list}}}"#),
+            format!(r#"{{"role":{list}}}"#),
+            format!(r#"{{"choices":{list}}}"#),
+        ] {
+            let what = format!("{json:.40}");
+            let request = pb::ExecuteActionsFromInteractionRequest {
+                interaction_json: json.clone(),
+                ..Default::default()
+            };
+            let executed = client.execute_actions_from_interaction(request);
+            exhausted(&what, refused(&what, executed.await));
+            let body = Some(normalize::Body::InteractionJson(json.clone()));
+            let request = pb::NormalizeInteractionRequest { body };
+            let normalized = interactions.normalize_interaction(request);
+            exhausted(&what, refused(&what, normalized.await));
+            let encoded =
+                pb::EncodedInteraction { media_type: "application/json".into(), data: json.into() };
+            let body = Some(normalize::Body::Encoded(encoded));
+            let request = pb::NormalizeInteractionRequest { body };
+            let normalized = interactions.normalize_interaction(request);
+            exhausted(&what, refused(&what, normalized.await));
+        }
+        // A raw reply.
+        let reply = Chunk::new("application/json", format!(r#"{{"choices":{list}}}"#));
+        let reply = Interaction {
+            role: pb::Role::Model as i32,
+            content: vec![reply],
+            ..Default::default()
+        };
+        let executed = client.execute_actions_from_interaction(execute(reply));
+        exhausted("reply", refused("reply", executed.await));
+        // Arguments.
+        for arguments_json in [
+            format!(r#"{{"any":{list}}}"#),
+            format!(r#"{{"checked":{list}}}"#),
+            format!(r#"{{"many":{list}}}"#),
+            list.clone(),
+        ] {
+            let what = format!("arguments {arguments_json:.20}");
+            let request =
+                RunActionRequest { action: "take".into(), arguments_json, ..Default::default() };
+            let ran = client.run_action(request);
+            exhausted(&what, refused(&what, ran.await));
+        }
+        // Fragments, on a port with a schema and one that is read as any value.
+        for (port, expected) in
+            [("checked", Code::InvalidArgument), ("any", Code::ResourceExhausted)]
+        {
+            let value = Chunk::new("application/json", list.clone());
+            let inputs = vec![NodeFragment::last(port, value)];
+            let request = RunActionRequest { action: "take".into(), inputs, ..Default::default() };
+            let status = refused(port, client.run_action(request).await);
+            assert_eq!(status.code(), expected, "{port} {item}: {status}");
+            assert!(status.message().contains("too many values"), "{port} {item}: {status}");
+        }
+    }
+    // What an action puts out is not refused; it is not made into values.
+    let request = RunActionRequest { action: "take".into(), ..Default::default() };
+    let answer = client.run_action(request).await.unwrap().into_inner();
+    check_memory("outputs");
+    assert!(matches!(answer.result.and_then(|it| it.kind), Some(Kind::StringValue(_))));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs)]
 
-use a11_grpc::node::{Ending, Node, Piece, Reader, WhenUnread, join};
+use a11_grpc::node::{Ending, Node, Piece, Reader, WhenRead, WhenUnread, join};
 use a11_grpc::wire::pb::{NodeRef, chunk::Body, node_fragment::Payload};
 use a11_grpc::wire::{Chunk, Code, NodeFragment, Reason, Status};
 use futures::FutureExt as _;
@@ -210,4 +210,28 @@ async fn what_nobody_reads_any_more_does_not_hold_its_writer_up() {
     for _ in 0..100 {
         writer.send(Chunk::text("x".repeat(512))).await.expect("let go");
     }
+}
+
+#[tokio::test]
+async fn what_nobody_asks_for_again_is_let_go_once_it_was_read() {
+    let node = Node::new(1024, "text/plain", WhenUnread::Discard);
+    node.set_when_read(WhenRead::LetGo);
+    let (mut reader, mut slow, mut writer) = (node.reader(), node.reader(), node.writer());
+    let held = |node: &Node| node.held_bytes() > 0;
+    writer.send(Chunk::text("a")).await.expect("room");
+    reader.next().await.expect("no failure").expect("a piece");
+    assert!(held(&node), "another reader has not read it");
+    slow.next().await.expect("no failure").expect("a piece");
+    assert!(!held(&node));
+    assert_eq!(node.reader().next().await.expect_err("let go").reason, Reason::Trimmed);
+    drop(slow);
+
+    // From the first piece that names its place, another one at that place is told.
+    let fragment =
+        |text: &str| NodeFragment { seq: Some(1), ..NodeFragment::more("n", Chunk::text(text)) };
+    writer.write_fragment(fragment("b")).await.expect("next");
+    reader.next().await.expect("no failure").expect("a piece");
+    writer.write_fragment(fragment("b")).await.expect("is a repetition");
+    let status = writer.write_fragment(fragment("c")).await.expect_err("is another");
+    assert_eq!(status.reason, Reason::SeqConflict);
 }

@@ -19,10 +19,10 @@ use super::{
     schema::ActionSchema,
     scope::{Scope, Slot},
 };
-use crate::node::{Elsewhere, Node, Piece, Reader, Writer};
+use crate::node::{Elsewhere, Node, Piece, Reader, WhenRead, Writer};
 use crate::wire::chunk::Kind;
 use crate::wire::pb::LogEntry;
-use crate::wire::{Chunk, Headers, Name, NodeFragment, Reason, Status, headers};
+use crate::wire::{Chunk, Headers, Name, NodeFragment, Reason, Status, headers, json_weight};
 
 /// One call, seen from its handler. Cheap to clone.
 #[derive(Clone)]
@@ -110,6 +110,14 @@ impl Context {
         Ok(self.0.inputs.node(index).reader())
     }
 
+    /// The only reader of an input: nothing is kept of what it has read.
+    pub(crate) fn take_input(&self, port: &str) -> Result<Reader, Status> {
+        let (index, _) = self.input_port(port)?;
+        let node = self.0.inputs.node(index);
+        node.set_when_read(WhenRead::LetGo);
+        Ok(node.reader())
+    }
+
     /// The one value of an input as a chunk; `None` where it was not given.
     ///
     /// # Errors
@@ -195,10 +203,7 @@ impl Context {
             let action = self.action();
             Status::of(Reason::InvalidOutput, format!("{action:?} has no output {port:?}"))
         })?;
-        Ok(Output {
-            port: self.0.schema.outputs()[index].clone(),
-            writer: self.0.outputs[index].writer(),
-        })
+        Ok(Output { schema: self.0.schema.clone(), index, writer: self.0.outputs[index].writer() })
     }
 
     /// Writes one value. A unary output is complete then; a stream goes on until
@@ -263,17 +268,23 @@ impl Context {
 /// One output of a call.
 #[derive(Debug, Clone)]
 pub struct Output {
-    port: Port,
+    schema: ActionSchema,
+    /// Of the port in the schema.
+    index: usize,
     writer: Writer,
 }
 
 impl Output {
+    fn port(&self) -> &Port {
+        &self.schema.outputs()[self.index]
+    }
+
     /// Writes one value, see [`Context::write`].
     ///
     /// # Errors
     /// As [`Context::write`].
     pub async fn write<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Status> {
-        let chunk = encode(&self.port, value)?;
+        let chunk = encode(self.port(), value)?;
         self.write_chunk(chunk).await
     }
 
@@ -284,9 +295,9 @@ impl Output {
     /// As [`Context::write`].
     pub async fn write_chunk(&mut self, mut chunk: Chunk) -> Result<(), Status> {
         if chunk.media_type().is_empty() {
-            chunk.set_media_type(self.port.media_type());
+            chunk.set_media_type(self.port().media_type());
         }
-        self.write_piece(match self.port.cardinality() {
+        self.write_piece(match self.port().cardinality() {
             Cardinality::Unary => Piece::last(chunk),
             Cardinality::Stream => Piece::more(chunk),
         })
@@ -300,7 +311,7 @@ impl Output {
     pub async fn write_piece(&mut self, piece: Piece) -> Result<(), Status> {
         self.check(piece.chunk())?;
         piece.payload.check().map_err(|error| {
-            let message = format!("output {:?}: {error}", self.port.name());
+            let message = format!("output {:?}: {error}", self.port().name());
             Status::of(Reason::InvalidOutput, message)
         })?;
         self.writer.write(piece).await
@@ -315,16 +326,26 @@ impl Output {
         self.writer.write_fragment(fragment).await
     }
 
+    /// Writes a piece that was checked where it came in, at its own place.
+    pub(crate) async fn write_checked(
+        &mut self,
+        seq: Option<u32>,
+        piece: Piece,
+    ) -> Result<(), Status> {
+        self.check(piece.chunk())?;
+        self.writer.write_at(seq, piece).await
+    }
+
     /// Whether a chunk can be a value of the port, as far as its media type says.
     fn check(&self, chunk: Option<&Chunk>) -> Result<(), Status> {
         let media_type = chunk.map_or("", Chunk::media_type);
         if media_type.is_empty() || chunk.is_some_and(Chunk::is_null) {
             return Ok(());
         }
-        match (self.port.kind(), Kind::of(media_type)) {
+        match (self.port().kind(), Kind::of(media_type)) {
             (Kind::Text | Kind::Json, Kind::Image | Kind::Audio | Kind::Bytes) => {
                 let media_type: String = media_type.chars().take(255).collect();
-                let (name, declared) = (self.port.name(), self.port.media_type());
+                let (name, declared) = (self.port().name(), self.port().media_type());
                 let message = format!("output {name:?}: expected {declared}, got {media_type}");
                 Err(Status::of(Reason::InvalidOutput, message))
             }
@@ -368,6 +389,7 @@ pub(super) fn decode<T: DeserializeOwned>(port: &str, chunk: &Chunk) -> Result<T
     }
     match Kind::of(chunk.media_type()) {
         Kind::Json => {
+            json_weight::check(chunk.data())?;
             serde_json::from_slice(chunk.data()).map_err(|error| unfit(error.to_string()))
         }
         Kind::Text => {

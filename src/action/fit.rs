@@ -13,6 +13,10 @@ use crate::wire::chunk::{JSON, Kind, TEXT};
 use crate::wire::pb::node_fragment::Payload;
 use crate::wire::{Chunk, base64};
 
+/// The most values that a list holds which is given to a stream port as an argument:
+/// each takes some hundred bytes as a piece. A caller with more sends fragments.
+pub(super) const MAX_ARGUMENT_ITEMS: usize = 1 << 18;
+
 /// Chunks as the pieces of a complete node.
 pub(super) fn pieces_of(chunks: Vec<Chunk>) -> Vec<Piece> {
     let last = chunks.len().saturating_sub(1);
@@ -58,6 +62,9 @@ pub(super) fn argument_pieces(
             };
             let items: Vec<&RawValue> = serde_json::from_str(array)
                 .map_err(|_| unfit(format!("{} is not an array", excerpt(text))))?;
+            if items.len() > MAX_ARGUMENT_ITEMS {
+                return Err(InputError::TooMany(port.name().to_owned()));
+            }
             let chunks = items
                 .iter()
                 .enumerate()

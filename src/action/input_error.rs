@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 
+use super::fit::MAX_ARGUMENT_ITEMS;
 use crate::node::{Elsewhere, NodeError};
-use crate::wire::{ChunkError, Reason, Status};
+use crate::wire::{ChunkError, Code, Reason, Status};
 
 /// Why inputs do not fit an action.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -30,6 +31,9 @@ pub enum InputError {
         /// What does not fit.
         fault: String,
     },
+    /// More values than an argument may hold.
+    #[error("input {0:?}: a list of more than {MAX_ARGUMENT_ITEMS} values is sent as fragments")]
+    TooMany(String),
     /// A fragment's id is one port's name and another port's node.
     #[error("fragment id {0:?} is one input's name and another input's node")]
     Ambiguous(String),
@@ -62,6 +66,12 @@ pub enum InputError {
 impl From<InputError> for Status {
     fn from(error: InputError) -> Self {
         let reason = match &error {
+            InputError::TooMany(_) => {
+                return Self {
+                    code: Code::ResourceExhausted,
+                    ..Self::of(Reason::Unspecified, error.to_string())
+                };
+            }
             InputError::Missing(_) => Reason::MissingInput,
             InputError::Undeclared { .. } => Reason::UndeclaredInput,
             InputError::Autofilled(_) => Reason::AutofilledInput,

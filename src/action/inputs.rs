@@ -21,6 +21,15 @@ pub struct Inputs {
     open: Vec<bool>,
 }
 
+/// Which inputs a call begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// All there will be.
+    Whole,
+    /// Some; others follow.
+    Open,
+}
+
 /// What each input port has been given so far.
 struct Given<'a> {
     schema: &'a ActionSchema,
@@ -95,6 +104,21 @@ impl Inputs {
         });
         let (nodes, open) = inputs.unzip();
         Ok(Self { nodes, open })
+    }
+
+    /// Arguments as all inputs, or as some of them.
+    ///
+    /// # Errors
+    /// As [`from_arguments`](Self::from_arguments) and [`open`](Self::open).
+    pub fn of_arguments<'a>(
+        schema: &ActionSchema,
+        arguments: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+        opening: Opening,
+    ) -> Result<Self, InputError> {
+        match opening {
+            Opening::Whole => Self::from_arguments(schema, arguments),
+            Opening::Open => Self::open(schema, arguments),
+        }
     }
 
     /// The node of the input at that place in the schema.

@@ -25,7 +25,7 @@ use super::{
     schema::ActionSchema,
     scope::{Call, Handlers, Lease, Scope, Slot, arriving_headers},
 };
-use crate::node::{DEFAULT_CAPACITY, Node, Piece, Reader, WhenUnread, Writer};
+use crate::node::{DEFAULT_CAPACITY, Node, Piece, Reader, WhenRead, WhenUnread, Writer};
 use crate::wire::pb::LogEntry;
 use crate::wire::{Name, Reason, Status};
 
@@ -69,7 +69,11 @@ impl Run {
         let outputs: Vec<Node> = schema
             .outputs()
             .iter()
-            .map(|port| Node::new(DEFAULT_CAPACITY, port.media_type(), WhenUnread::Discard))
+            .map(|port| {
+                let node = Node::new(DEFAULT_CAPACITY, port.media_type(), WhenUnread::Discard);
+                node.set_when_read(WhenRead::LetGo);
+                node
+            })
             .collect();
         let readers = outputs.iter().map(|node| Some(node.reader())).collect();
         let log = Log::default();
@@ -154,7 +158,9 @@ impl Run {
         writable.map(|(index, port)| (port.name(), self.inputs.node(index).clone()))
     }
 
-    /// The outputs, by port name.
+    /// The outputs, by port name. They hold what nobody has read yet; to be read from
+    /// their beginning they are told to [keep](WhenRead::Keep) what was read before
+    /// the first event is taken.
     pub fn output_nodes(&self) -> impl Iterator<Item = (&str, Node)> {
         let names = self.schema.outputs().iter().map(|port| port.name());
         names.zip(self.outputs.iter().cloned())

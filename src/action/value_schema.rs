@@ -8,6 +8,7 @@ use super::{
     port::PortFault,
     schema_steps::{BoundedValidator, TooManySteps},
 };
+use crate::wire::json_weight;
 
 /// The longest schema of a port, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -61,7 +62,7 @@ impl ValueSchema {
 
     /// What of the JSON text does not fit; `None` where it does.
     pub(super) fn fault_of_json(&self, json: &[u8]) -> Option<String> {
-        let parsed: Result<serde_json::Value, _> = serde_json::from_slice(json);
+        let parsed: Result<serde_json::Value, _> = json_weight::read(json);
         match parsed {
             Err(error) => Some(format!("not JSON: {error}")),
             Ok(value) => self.fault_of(&value, json.len()),

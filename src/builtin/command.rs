@@ -1,28 +1,18 @@
-//! A command action that was found valid: its schema, and how a call's arguments
-//! become a process to start.
+//! A command action that was found valid: what its declaration comes to.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use serde_json::{Map, Value};
-use thiserror::Error;
-
+pub use super::command_error::CommandError;
 use super::{
     declaration::{Declaration, Item, OutputForm, Stdin, StdinArgument, StdinWord},
-    environment::InheritEnv,
-    input::{Input, InputFault},
-    process::{Launch, Stderr},
-    template::{Arguments, Template, TemplateError, group_items, text_of},
+    input::Input,
+    plan::{Feed, Plan},
+    template::{Arguments, Template},
 };
-use crate::action::{ActionSchema, Port, SchemaError};
+use crate::action::{ActionSchema, Port};
+use crate::wire::Code;
 use crate::wire::chunk::Kind;
 use crate::wire::status::code_of_name;
-use crate::wire::{Code, base64};
 
 /// The port of text and lines.
 pub(super) const OUTPUT: &str = "output";
@@ -35,113 +25,6 @@ const SHELL: &str = "/bin/sh";
 pub struct Command {
     schema: ActionSchema,
     pub(super) plan: Plan,
-}
-
-/// What a call of it does.
-#[derive(Debug)]
-pub(super) struct Plan {
-    program: PathBuf,
-    items: Vec<Vec<Template>>,
-    stdin: Feed,
-    env: Vec<(String, Template)>,
-    arguments_as_env: bool,
-    inherit_env: InheritEnv,
-    directory: PathBuf,
-    pub(super) inputs: Vec<Input>,
-    pub(super) timeout: Duration,
-    pub(super) max_output_bytes: usize,
-    pub(super) output: OutputForm,
-    pub(super) output_schema: Option<jsonschema::Validator>,
-    exit_codes: BTreeMap<i32, Code>,
-}
-
-#[derive(Debug)]
-enum Feed {
-    Nothing,
-    Json,
-    Argument(String),
-}
-
-/// The values of a call, defaults among them.
-#[derive(Debug, Default)]
-pub(super) struct Given {
-    /// Text and JSON; bytes as base64, so that they can stand in JSON.
-    pub(super) values: Arguments,
-    /// What is neither text nor JSON, as it came.
-    pub(super) bytes: BTreeMap<String, Bytes>,
-}
-
-/// Why a declaration is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CommandError {
-    /// Neither, or both.
-    #[error("one of `command` and `shell` says what it runs")]
-    WhatToRun,
-    /// A program that a caller could choose.
-    #[error("the first item of `command` is the program: a text without arguments in it")]
-    Program,
-    /// Braces.
-    #[error("{key}: {error}")]
-    Template {
-        /// Where.
-        key: String,
-        /// What.
-        error: TemplateError,
-    },
-    /// A placeholder or `stdin` that names nothing.
-    #[error("{key}: there is no input {name:?}")]
-    UnknownInput {
-        /// Where.
-        key: String,
-        /// The name.
-        name: String,
-    },
-    /// Bytes where only text can stand.
-    #[error("{key}: input {name:?} is bytes, which only `stdin` can carry")]
-    BytesAsText {
-        /// Where.
-        key: String,
-        /// The name.
-        name: String,
-    },
-    /// An input that the program never gets.
-    #[error(
-        "input {0:?} goes nowhere: put {{{0}}} into `command` or `env`, or set `stdin` or \
-         `arguments_as_env`"
-    )]
-    UnusedInput(String),
-    /// A placeholder where the shell reads a variable.
-    #[error("shell: `{{{0}}}` is not filled in; the input is the variable \"${0}\"")]
-    PlaceholderInShell(String),
-    /// A variable that cannot be.
-    #[error("env: {0:?} is not the name of an environment variable")]
-    Variable(String),
-    /// An input that would become a variable of the system's own.
-    #[error(
-        "input {0:?} becomes an environment variable, so its name must be of [a-z0-9_] and begin \
-         with a letter: names in capitals belong to the system"
-    )]
-    InputAsVariable(String),
-    /// An input that contradicts itself.
-    #[error("input {input:?}: {fault}")]
-    Input {
-        /// The input.
-        input: String,
-        /// What is wrong.
-        fault: InputFault,
-    },
-    /// A schema for what has none.
-    #[error("output_schema is for output = \"json\"")]
-    SchemaWithoutJson,
-    /// The schema is not one.
-    #[error("output_schema: not a JSON Schema: {0}")]
-    OutputSchema(String),
-    /// An exit status or code that is none.
-    #[error("exit_codes: {0} is not an exit status from 1 to 255 with the name of a status code")]
-    ExitCode(String),
-    /// The schema it makes is broken.
-    #[error("{}", .0.fault)]
-    Schema(#[from] SchemaError),
 }
 
 impl Command {
@@ -289,66 +172,6 @@ impl Command {
     }
 }
 
-impl Plan {
-    /// The process that a call starts.
-    pub(super) fn launch(&self, given: &Given) -> Launch {
-        let Given { values, bytes } = given;
-        let mut environment = self.inherit_env.variables();
-        let mut set = |name: &str, value: String| {
-            environment.push((OsString::from(name), OsString::from(value)));
-        };
-        if self.arguments_as_env {
-            // Bytes as variables would be base64 that nobody asked for.
-            let texts = values.iter().filter(|(name, _)| !bytes.contains_key(*name));
-            texts.for_each(|(name, value)| set(name, text_of(value)));
-        }
-        for (name, template) in &self.env {
-            if let Some(value) = template.fill(values) {
-                set(name, value);
-            }
-        }
-        Launch {
-            program: self.program.clone(),
-            arguments: self.items.iter().flat_map(|group| group_items(group, values)).collect(),
-            environment,
-            directory: self.directory.clone(),
-            stdin: self.stdin_of(given),
-            stderr: Stderr::Apart,
-        }
-    }
-
-    fn stdin_of(&self, Given { values, bytes }: &Given) -> Bytes {
-        match &self.stdin {
-            Feed::Nothing => Bytes::new(),
-            Feed::Json => {
-                let named = |input: &Input| Some((input.name.clone(), values.get(&input.name)?));
-                let object: Map<String, Value> = self
-                    .inputs
-                    .iter()
-                    .filter_map(named)
-                    .map(|(name, value)| (name, value.clone()))
-                    .collect();
-                Value::Object(object).to_string().into()
-            }
-            Feed::Argument(name) => match (bytes.get(name), values.get(name)) {
-                (Some(bytes), _) => bytes.clone(),
-                (None, Some(value)) => text_of(value).into(),
-                (None, None) => Bytes::new(),
-            },
-        }
-    }
-
-    /// The program's name, for people.
-    pub(super) fn program(&self) -> &str {
-        self.program.file_name().and_then(|name| name.to_str()).unwrap_or("the program")
-    }
-
-    /// The code of an exit status other than 0.
-    pub(super) fn code_of_exit(&self, status: i32) -> Code {
-        self.exit_codes.get(&status).copied().unwrap_or(Code::Unknown)
-    }
-}
-
 fn parse_command(
     command: Vec<Item>,
     directory: &Path,
@@ -405,11 +228,6 @@ fn literal_items(texts: &[&str]) -> Vec<Vec<Template>> {
 fn is_variable_of_ours(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-}
-
-/// Bytes as they stand in JSON.
-pub(super) fn bytes_in_json(bytes: &[u8]) -> Value {
-    Value::String(base64::encode(bytes))
 }
 
 /// Whether a shell text has `{name}`; `${name}` is the shell's own.

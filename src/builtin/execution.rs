@@ -8,15 +8,16 @@ use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
-    command::{Command, Given, OUTPUT, Plan, RESULT, bytes_in_json},
+    command::{Command, OUTPUT, RESULT},
     declaration::OutputForm,
     input::Input,
     lines::Lines,
+    plan::{Given, Plan, bytes_in_json},
     process::{Happening, Process},
 };
 use crate::action::{Context, Handler, handler, log::LogEntry, port::Cardinality};
 use crate::wire::chunk::{JSON, Kind};
-use crate::wire::{Chunk, Code, Reason, Status};
+use crate::wire::{Chunk, Code, Reason, Status, json_weight};
 
 /// How much input a call may have, in bytes: it is all held until the program
 /// starts.
@@ -149,7 +150,7 @@ fn json_of(plan: &Plan, printed: Bytes) -> Result<Chunk, Status> {
     let value: &RawValue = serde_json::from_slice(&printed)
         .map_err(|error| unfit(format!("not one JSON value: {error}")))?;
     if let Some(schema) = &plan.output_schema {
-        let value: Value = serde_json::from_str(value.get())
+        let value: Value = json_weight::read(value.get().as_bytes())
             .map_err(|error| unfit(format!("not one JSON value: {error}")))?;
         schema
             .validate(&value)
@@ -288,9 +289,7 @@ fn value_of(input: &Input, chunk: &Chunk) -> Result<Value, Status> {
         Kind::Text => std::str::from_utf8(chunk.data())
             .map(Value::from)
             .map_err(|error| unfit(error.to_string())),
-        Kind::Json => {
-            serde_json::from_slice(chunk.data()).map_err(|error| unfit(error.to_string()))
-        }
+        Kind::Json => json_weight::read(chunk.data()).map_err(|error| unfit(error.to_string())),
         Kind::Image | Kind::Audio | Kind::Bytes => Ok(bytes_in_json(chunk.data())),
     }
 }

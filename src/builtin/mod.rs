@@ -1,7 +1,7 @@
 //! The actions that come with the binary: commands that a config file declares
 //! ([`Config`](crate::config::Config)), [`http_fetch`], and, only when enabled, [`shell_execute`].
 //!
-//! A command is declared (`declaration`, TOML), found valid ([`command`]) and run
+//! A command is declared (`declaration`, TOML), found valid ([`command`], `plan`) and run
 //! (`execution`).
 
 pub mod address;
@@ -12,6 +12,8 @@ mod environment;
 mod process;
 pub(crate) mod declaration;
 pub mod input;
+mod plan;
+mod command_error;
 pub mod command;
 pub(crate) mod execution;
 mod exchange;

@@ -11,6 +11,7 @@ mod pipe;
 mod peer;
 mod dial;
 mod keeper;
+mod schemas;
 mod call;
 
 pub use call::ClientCall;

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Channel;
 
-use super::{call::ClientCall, keeper::Keeper};
+use super::{call::ClientCall, keeper::Keeper, schemas::Schemas};
 use crate::action::Registry;
 use crate::session::Session;
 use crate::wire::{Status, pb};
@@ -49,7 +49,8 @@ impl Peer {
         let stop = CancellationToken::new();
         tasks.spawn(keeper.keep(opened, sender, stop.clone()));
         tasks.close();
-        Ok(Client(Arc::new(Inner { channel, current, stop, tasks })))
+        let schemas = Arc::new(Schemas::new(channel));
+        Ok(Client(Arc::new(Inner { schemas, current, stop, tasks })))
     }
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Attached {
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    channel: Channel,
+    schemas: Arc<Schemas>,
     current: watch::Receiver<Attached>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -111,7 +112,7 @@ impl Client {
         self.0.tasks.wait().await;
     }
 
-    pub(super) fn channel(&self) -> Channel {
-        self.0.channel.clone()
+    pub(super) fn schemas(&self) -> &Arc<Schemas> {
+        &self.0.schemas
     }
 }

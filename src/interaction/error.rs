@@ -3,8 +3,8 @@
 use prost::DecodeError;
 use thiserror::Error;
 
-use super::validity::Problem;
-use crate::wire::{Reason, Status};
+use super::problem::Problem;
+use crate::wire::{Reason, Status, json_weight::TooManyValues, weight::TooHeavy};
 
 /// Why an interaction could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -15,6 +15,12 @@ pub enum InteractionError {
     /// The bytes are not the protobuf message.
     #[error("not an a11.v1.Interaction: {0}")]
     NotProtobuf(#[from] DecodeError),
+    /// The text would take too much memory.
+    #[error(transparent)]
+    TooManyValues(#[from] TooManyValues),
+    /// The message would take too much memory.
+    #[error(transparent)]
+    TooHeavy(#[from] TooHeavy),
     /// A field has the wrong shape.
     #[error("{field}: {message}")]
     Malformed {
@@ -47,7 +53,11 @@ impl InteractionError {
         match self {
             Self::Malformed { field, .. } => field,
             Self::Refused(problem) => &problem.field,
-            Self::NotJson(_) | Self::NotProtobuf(_) | Self::UnknownMediaType(_) => "",
+            Self::NotJson(_)
+            | Self::NotProtobuf(_)
+            | Self::TooManyValues(_)
+            | Self::TooHeavy(_)
+            | Self::UnknownMediaType(_) => "",
         }
     }
 }
@@ -55,6 +65,8 @@ impl InteractionError {
 impl From<InteractionError> for Status {
     fn from(error: InteractionError) -> Self {
         let reason = match &error {
+            InteractionError::TooManyValues(error) => return Self::from(*error),
+            InteractionError::TooHeavy(error) => return Self::from(*error),
             InteractionError::Refused(problem) => problem.reason(),
             InteractionError::NotJson(_)
             | InteractionError::NotProtobuf(_)

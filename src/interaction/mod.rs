@@ -4,11 +4,13 @@
 //! equal steps compare equal.
 
 mod timestamp;
-pub mod validity;
+pub mod problem;
 pub mod error;
+pub mod validity;
 pub mod canonical;
 pub mod portable;
 pub mod proto_json;
+mod shape;
 pub mod document;
 pub mod backend;
 pub mod transcript;
@@ -17,4 +19,5 @@ pub mod store;
 pub use crate::wire::pb::Interaction;
 pub use canonical::canonicalize;
 pub use error::InteractionError;
+pub use problem::{Fault, Problem};
 pub use validity::validate;

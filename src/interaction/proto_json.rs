@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{canonical, error::InteractionError};
-use crate::wire::pb::Interaction;
+use crate::wire::{json_weight, pb::Interaction};
 
 /// The fields whose value is a map: a key there is data, not a field's name.
 const MAP_FIELDS: [&str; 14] = [
@@ -40,6 +40,7 @@ pub fn to_json(interaction: &Interaction) -> Result<String, InteractionError> {
 /// # Errors
 /// [`InteractionError`] names the field that is malformed or refused.
 pub fn from_json(json: &[u8]) -> Result<Interaction, InteractionError> {
+    json_weight::check(json)?;
     let mut value: Value = serde_json::from_slice(json).map_err(not_json)?;
     drop_nulls(&mut value, Holds::Fields);
     let interaction = serde_path_to_error::deserialize(&value).map_err(malformed)?;

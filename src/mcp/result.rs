@@ -11,7 +11,7 @@ use crate::action::ActionSchema;
 use crate::interaction::backend::Image;
 use crate::node::Piece;
 use crate::runner::{Beside, Parts};
-use crate::wire::{Reason, Status, base64, chunk::Kind};
+use crate::wire::{Reason, Status, base64, chunk::Kind, json_weight};
 
 /// The key of a result's `_meta` that holds what the action narrated.
 pub const LOG_KEY: &str = "to.a11/log";
@@ -65,7 +65,7 @@ pub fn success(
                 let action = schema.name();
                 Status::of(Reason::InvalidOutput, format!("{action:?}: the result: {error}"))
             };
-            let mut document: Value = serde_json::from_str(&text).map_err(broken)?;
+            let mut document: Value = json_weight::read(text.as_bytes()).map_err(broken)?;
             let mut copy = text;
             is_cut = twice(&copy) > room;
             if is_cut {

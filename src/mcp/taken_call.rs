@@ -23,7 +23,7 @@ use super::{
 };
 use crate::action::{Context, Port, port::Cardinality};
 use crate::wire::chunk::Kind;
-use crate::wire::{Chunk, Code, Reason, Status, base64, headers};
+use crate::wire::{Chunk, Code, Reason, Status, base64, headers, json_weight};
 
 /// The server as it is reached at the moment.
 #[derive(Clone)]
@@ -171,7 +171,7 @@ fn value(port: &Port, chunk: &Chunk) -> Result<Value, Status> {
             let text = std::str::from_utf8(chunk.data()).map_err(|error| unfit(&error))?;
             Ok(text.into())
         }
-        Kind::Json => serde_json::from_slice(chunk.data()).map_err(|error| unfit(&error)),
+        Kind::Json => json_weight::read(chunk.data()).map_err(|error| unfit(&error)),
         Kind::Image | Kind::Audio | Kind::Bytes => Ok(base64::encode(chunk.data()).into()),
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::action::{Port, port::Cardinality, schema::Field};
 use crate::wire::chunk::Kind;
 use crate::wire::status::code_of_name;
-use crate::wire::{Chunk, Code, Status, base64};
+use crate::wire::{Chunk, Code, Status, base64, json_weight};
 
 /// What a result puts on each output, by its name, in order.
 ///
@@ -127,7 +127,7 @@ fn has_output(taken: &TakenTool, name: &str) -> bool {
 /// The whole result out of its text: JSON where the port carries JSON.
 fn whole(port: &Port, text: &str) -> Value {
     match port.kind() {
-        Kind::Json => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+        Kind::Json => json_weight::read(text.as_bytes()).unwrap_or_else(|_| text.into()),
         _ => text.into(),
     }
 }

@@ -3,11 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use thiserror::Error;
-
-use super::piece::{Elsewhere, Piece};
+use super::{error::NodeError, piece::Piece};
+use crate::wire::Status;
 use crate::wire::pb::node_fragment::Payload;
-use crate::wire::{Reason, Status};
 
 /// How many bytes a node holds for its slowest reader before its writer waits,
 /// and how many it keeps of what all have read.
@@ -16,61 +14,6 @@ pub const DEFAULT_CAPACITY: usize = 1 << 20;
 /// How many pieces may arrive before the one that is next. What is held ahead is
 /// bounded by the node's capacity in bytes, too.
 pub const MAX_EARLY_PIECES: usize = 16_384;
-
-/// Why a node took no piece.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NodeError {
-    /// Another payload has that place.
-    #[error("two different fragments have seq {0}")]
-    SeqConflict(u32),
-    /// The place is past the final fragment, or a final one came before others.
-    #[error("seq {seq} is past the final fragment, seq {last}")]
-    PastFinal {
-        /// The place written.
-        seq: u32,
-        /// The place of the final fragment.
-        last: u32,
-    },
-    /// A piece before the end never came.
-    #[error("the node was closed while seq {0} was missing")]
-    Gap(u32),
-    /// Too much came ahead of the piece that is next.
-    #[error("too much arrived ahead of seq {0}")]
-    Full(u32),
-    /// The node takes nothing more.
-    #[error("the node is closed")]
-    Closed,
-    /// That part is no longer kept.
-    #[error("seq {wanted} is no longer kept; the oldest is {oldest}")]
-    Trimmed {
-        /// The place asked for.
-        wanted: u32,
-        /// The oldest place that is kept.
-        oldest: u32,
-    },
-    /// The piece says where its value is, and the node takes values alone.
-    #[error(transparent)]
-    Elsewhere(#[from] Elsewhere),
-    /// The node failed before; this is its status.
-    #[error("{0}")]
-    Failed(Status),
-}
-
-impl From<NodeError> for Status {
-    fn from(error: NodeError) -> Self {
-        let reason = match &error {
-            NodeError::SeqConflict(_) => Reason::SeqConflict,
-            NodeError::PastFinal { .. } => Reason::PastFinal,
-            NodeError::Gap(_) => Reason::Gap,
-            NodeError::Full(_) => Reason::NodeFull,
-            NodeError::Closed => Reason::NodeClosed,
-            NodeError::Trimmed { .. } => Reason::Trimmed,
-            NodeError::Elsewhere(elsewhere) => return elsewhere.clone().into(),
-            NodeError::Failed(status) => return status.clone(),
-        };
-        Status::of(reason, error.to_string())
-    }
-}
 
 /// How a node ended, beside its final fragment.
 #[derive(Debug, Clone)]
@@ -116,6 +59,9 @@ pub(super) struct Buffer {
     media_type: String,
     capacity: usize,
     holds: Holds,
+    when_read: WhenRead,
+    /// Whether a piece named its place.
+    has_places: bool,
 }
 
 /// What may be written to a node.
@@ -125,6 +71,16 @@ pub enum Holds {
     Anything,
     /// Values alone: whoever reads the node cannot go anywhere else.
     Values,
+}
+
+/// What happens to pieces once every reader that there is has read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenRead {
+    /// As many as the capacity holds are kept for readers that come later.
+    Keep,
+    /// They are let go: nobody else will ask for them. Pieces that name their place
+    /// are kept all the same, so that a different one at that place is told.
+    LetGo,
 }
 
 impl Buffer {
@@ -142,7 +98,13 @@ impl Buffer {
             media_type,
             capacity,
             holds: Holds::Anything,
+            when_read: WhenRead::Keep,
+            has_places: false,
         }
+    }
+
+    pub(super) fn set_when_read(&mut self, when_read: WhenRead) {
+        self.when_read = when_read;
     }
 
     pub(super) fn set_holds(&mut self, holds: Holds) {
@@ -180,6 +142,7 @@ impl Buffer {
         if self.holds == Holds::Values {
             piece.check_here()?;
         }
+        self.has_places |= seq.is_some();
         let seq = match (seq, self.highest) {
             (Some(seq), _) => seq,
             (None, None) => 0,
@@ -310,10 +273,14 @@ impl Buffer {
         seq.is_none_or(|seq| seq == self.next_seq())
     }
 
-    /// Lets go of what everybody has read (`read` is the least), down to the
-    /// capacity.
+    /// Lets go of what everybody has read (`read` is the least), down to what is
+    /// kept of it.
     pub(super) fn trim(&mut self, read: u64) {
-        while self.written() - self.trimmed > self.capacity as u64 {
+        let kept = match self.when_read {
+            WhenRead::LetGo if !self.has_places => 0,
+            WhenRead::LetGo | WhenRead::Keep => self.capacity as u64,
+        };
+        while self.written() - self.trimmed > kept {
             match self.kept.front() {
                 Some((_, end)) if *end <= read => {
                     self.trimmed = *end;

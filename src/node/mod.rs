@@ -6,12 +6,14 @@
 //! waits while its readers are behind, a [`Reader`] waits for what is next.
 
 pub mod piece;
+mod error;
 mod buffer;
 mod stream;
 mod reader;
 mod writer;
 
-pub use buffer::{DEFAULT_CAPACITY, Holds, MAX_EARLY_PIECES, NodeError, in_order};
+pub use buffer::{DEFAULT_CAPACITY, Holds, MAX_EARLY_PIECES, WhenRead, in_order};
+pub use error::NodeError;
 pub use piece::{Elsewhere, Piece};
 pub use reader::{Ending, Reader, join};
 pub use stream::{Completeness, Node, WhenUnread};

@@ -85,10 +85,16 @@ impl Piece {
     /// # Errors
     /// Where it holds what no fragment may.
     pub fn from_fragment(fragment: NodeFragment) -> Result<(Option<u32>, Self), ChunkError> {
+        let (seq, piece) = Self::from_checked(fragment);
+        piece.payload.check()?;
+        Ok((seq, piece))
+    }
+
+    /// The same for a fragment that was checked where it came in, as a session does.
+    pub fn from_checked(fragment: NodeFragment) -> (Option<u32>, Self) {
         let NodeFragment { id: _, payload, seq, continued } = fragment;
         let payload = payload.unwrap_or_else(|| Payload::Chunk(Chunk::default()));
-        payload.check()?;
-        Ok((seq, Self { payload, continued }))
+        (seq, Self { payload, continued })
     }
 
     /// Puts an address on: the fragment of node or port `id` at `seq`.

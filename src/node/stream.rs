@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, task::Waker};
 use parking_lot::Mutex;
 
 use super::{
-    buffer::{Buffer, DEFAULT_CAPACITY, Holds},
+    buffer::{Buffer, DEFAULT_CAPACITY, Holds, WhenRead},
     piece::Piece,
     reader::Reader,
     writer::Writer,
@@ -62,6 +62,12 @@ impl Node {
     pub fn holding(self, holds: Holds) -> Self {
         self.0.lock().buffer.set_holds(holds);
         self
+    }
+
+    /// Says what happens to what has been read; it is kept unless this says
+    /// otherwise.
+    pub fn set_when_read(&self, when_read: WhenRead) {
+        self.0.lock().buffer.set_when_read(when_read);
     }
 
     /// A closed node with all of its content, which is in order already and is

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{buffer::NodeError, piece::Piece, stream::Node};
+use super::{error::NodeError, piece::Piece, stream::Node};
 use crate::wire::{Chunk, NodeFragment, Status};
 
 /// A handle that writes to a node. Dropping it closes nothing.
@@ -60,7 +60,13 @@ impl Writer {
         self.write_at(seq, piece).await
     }
 
-    async fn write_at(&mut self, seq: Option<u32>, piece: Piece) -> Result<(), Status> {
+    /// Writes a piece at its own place, or after the highest so far, as
+    /// [`write_fragment`](Self::write_fragment) does a fragment.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and the node fails where the piece contradicts
+    /// what is there.
+    pub async fn write_at(&mut self, seq: Option<u32>, piece: Piece) -> Result<(), Status> {
         let mut piece = Some(piece);
         poll_fn(|cx| self.poll_write(cx, seq, &mut piece)).await.map_err(Status::from)
     }

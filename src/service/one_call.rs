@@ -10,7 +10,7 @@ use super::{
     struct_json::{message_of_json, text_value},
 };
 use crate::action::{
-    Event,
+    DEFAULT_MAX_OUTPUT_BYTES, Event, Outputs,
     log::KeptLog,
     schema::{Field, WHOLE_RESULT_ID},
 };
@@ -19,41 +19,25 @@ use crate::runner::ResultDocument;
 use crate::wire::pb::{call_action_request::Message, call_action_response, stream_action_response};
 use crate::wire::{NodeFragment, Reason, Status, pb};
 
-/// How many bytes RunAction gives back, each piece with what it costs. They stand in its answer twice, bytes as
-/// base64 the second time, and with that still fit into one message of 64 MiB.
-const MAX_RESULT_BYTES: usize = 24 << 20;
-
 /// Waits for all that a call puts out.
 pub(super) async fn run_to_end(started: Started) -> Result<pb::RunActionResponse, Status> {
     let mut started = started;
     let run = &mut started.run;
     let schema = run.schema().clone();
-    let mut outputs: Vec<Vec<Piece>> = vec![Vec::new(); schema.outputs().len()];
     let mut log = KeptLog::default();
-    let mut room = Some(MAX_RESULT_BYTES);
-    while let Some(event) = run.next_event().await {
-        match event {
-            Event::Output(port, pieces) => {
-                let bytes = pieces.iter().map(Piece::cost).sum();
-                room = room.and_then(|room| room.checked_sub(bytes));
-                match room {
-                    Some(_) => outputs[port].extend(pieces),
-                    None => run.stop(Status::of(
-                        Reason::OutputTooLarge,
-                        format!(
-                            "{:?} put out more than {MAX_RESULT_BYTES} bytes; \
-                             StreamAction hands on any number",
-                            schema.name()
-                        ),
-                    )),
-                }
-            }
-            Event::Log(entry) if entry.internal => {}
-            Event::Log(entry) => log.add(entry),
-            Event::Finished(status) if status.is_ok() => {}
-            Event::Finished(status) => return Err(status),
+    let narrate = |entry: pb::LogEntry| {
+        if !entry.internal {
+            log.add(entry);
         }
-    }
+    };
+    let outputs = Outputs::collect(run, DEFAULT_MAX_OUTPUT_BYTES, narrate).await;
+    let outputs = outputs.map_err(|mut status| {
+        if status.reason == Reason::OutputTooLarge {
+            status.message.push_str("; StreamAction hands on any number");
+        }
+        status
+    })?;
+    let outputs = outputs.into_ports();
     let document = ResultDocument::new(&schema, &outputs)?;
     let result = document.text.map(|text| match document.is_json {
         true => message_of_json(text),

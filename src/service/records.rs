@@ -1,18 +1,16 @@
 //! Records of a store as messages, and messages as records.
 
 use crate::interaction::{
-    InteractionError,
-    document::{Document, Form, PROTOBUF, read_document},
+    InteractionError, Problem,
+    document::{self, Document, Form, PROTOBUF, read_document},
     store::{Conversation, Fork, Record, Stored},
     validate as problems_of,
-    validity::Problem,
 };
 use crate::wire::pb::{
     self, RecordForm, append_interaction_request as append, interaction_record::Body,
     validate_interaction_request as validation,
 };
 use crate::wire::{Reason, Status};
-use prost::Message as _;
 
 /// The interaction of an append.
 pub(super) fn read(body: Option<append::Body>) -> Result<Record, Status> {
@@ -81,9 +79,7 @@ pub(super) fn validate(
         Some(validation::Body::Encoded(pb::EncodedInteraction { media_type, data })) => {
             match Form::of(&media_type) {
                 // Not refused by its values, so that all of them are told.
-                Some(Form::Protobuf) => {
-                    pb::Interaction::decode(data).map_err(InteractionError::from)
-                }
+                Some(Form::Protobuf) => document::read_message(data),
                 Some(Form::PortableJson) => crate::interaction::portable::from_json(&data),
                 None => Err(InteractionError::UnknownMediaType(media_type)),
             }

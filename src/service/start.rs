@@ -11,11 +11,11 @@ use super::{
     caller::{Caller, earliest},
     struct_json::json_of_struct,
 };
-use crate::action::{Call, Inputs, Run, Scope};
+use crate::action::{Call, Inputs, Run, Scope, inputs::Opening};
 use crate::interaction::backend::Arguments;
 use crate::runner::DEFAULT_CALL_TIMEOUT;
 use crate::session::{Reachable, RunNodes};
-use crate::wire::{NodeFragment, Reason, Status, pb};
+use crate::wire::{NodeFragment, Reason, Status, json_weight, pb};
 
 /// The fields that RunAction, StreamAction and CallAction's start share.
 pub(super) struct Start {
@@ -48,14 +48,6 @@ impl From<pb::CallStart> for Start {
         let pb::CallStart { action, arguments, arguments_json, headers, timeout } = start;
         Self { action, arguments, arguments_json, inputs: vec![], headers, timeout }
     }
-}
-
-/// Which inputs a call begins with.
-enum Opening {
-    /// All there will be.
-    Whole,
-    /// Some; others follow.
-    Open,
 }
 
 /// Where calls run, and where they can be reached.
@@ -112,16 +104,16 @@ fn begin(
     let inputs = if inputs.is_empty() {
         let raw: Option<&RawValue> = match arguments.trim() {
             "" => None,
-            text => Some(serde_json::from_str(text).map_err(|error| {
-                Status::of(Reason::InvalidInput, format!("the arguments are not JSON: {error}"))
-            })?),
+            text => {
+                json_weight::check(text.as_bytes())?;
+                Some(serde_json::from_str(text).map_err(|error| {
+                    Status::of(Reason::InvalidInput, format!("the arguments are not JSON: {error}"))
+                })?)
+            }
         };
         let arguments =
             Arguments::read(raw).map_err(|fault| Status::of(Reason::InvalidInput, fault))?;
-        match opening {
-            Opening::Whole => Inputs::from_arguments(entry.schema(), arguments.iter())?,
-            Opening::Open => Inputs::open(entry.schema(), arguments.iter())?,
-        }
+        Inputs::of_arguments(entry.schema(), arguments.iter(), opening)?
     } else {
         Inputs::from_fragments(entry.schema(), &[], inputs)?
     };

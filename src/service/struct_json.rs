@@ -5,6 +5,8 @@ use pbjson_types::{ListValue, Struct, Value, value::Kind};
 use serde_json::Map;
 use thiserror::Error;
 
+use crate::wire::json_weight;
+
 /// A number that JSON has no form for.
 #[derive(Debug, PartialEq, Error)]
 #[error("{0} is not a JSON number")]
@@ -41,9 +43,9 @@ fn json_of_value(value: Value) -> Result<serde_json::Value, NotANumber> {
 const MAX_DEPTH: usize = 30;
 
 /// A result document as a message, for people to read. One that is nested deeper
-/// than a message can be is its own text.
+/// than a message can be, or would take too much memory as one, is its own text.
 pub(super) fn message_of_json(text: String) -> Value {
-    match serde_json::from_str(&text) {
+    match json_weight::read(text.as_bytes()) {
         Ok(value) if depth(&value) <= MAX_DEPTH => value_of_json(value),
         _ => text_value(text),
     }

@@ -8,6 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use prost::Message as _;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
@@ -24,8 +25,9 @@ use crate::wire::{Name, Reason, Status, pb};
 /// How many sessions a service keeps, unless it says otherwise.
 pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
 
-/// The most text of all schemas that a session publishes, in bytes.
-const MAX_PUBLISHED_TEXT: usize = 16 * 1024 * 1024;
+/// The most text of all schemas that a session publishes, in bytes. Compiled they
+/// take several times as much.
+const MAX_PUBLISHED_BYTES: usize = 4 << 20;
 
 /// How a service keeps its sessions.
 #[derive(Debug, Clone)]
@@ -227,10 +229,16 @@ impl Peers for Directory {
 impl Publications for Directory {
     fn publish(&self, session: &Session, actions: Vec<pb::ActionSchema>) -> Vec<pb::RefusedAction> {
         // Compiled before the lock, which every session shares.
-        let compiled = actions.into_iter().map(|message| {
+        let mut bytes = 0;
+        let compiled = actions.into_iter().enumerate().map(|(before, message)| {
             let name: String = message.name.chars().take(255).collect();
-            let schema = ActionSchema::try_from(message)
-                .map_err(|error| Status::of(Reason::InvalidRequest, error.to_string()));
+            bytes += message.encoded_len();
+            let schema = if before >= MAX_PUBLISHED || bytes > MAX_PUBLISHED_BYTES {
+                Err(too_much(&name))
+            } else {
+                ActionSchema::try_from(message)
+                    .map_err(|error| Status::of(Reason::InvalidRequest, error.to_string()))
+            };
             (name, schema)
         });
         let compiled: Vec<_> = compiled.collect();
@@ -279,18 +287,12 @@ impl State {
             .get_mut(session.id())
             .ok_or_else(|| Status::of(Reason::PeerLost, "the session is over"))?;
         if attached.actions.len() >= MAX_PUBLISHED && !attached.actions.contains_key(&name) {
-            return Err(Status::of(
-                Reason::SessionLimit,
-                format!("a session publishes at most {MAX_PUBLISHED} actions"),
-            ));
+            return Err(too_much(name.as_str()));
         }
         let others = attached.actions.values().filter(|it| *it.name() != name);
         let text = others.map(ActionSchema::text_bytes).sum::<usize>() + schema.text_bytes();
-        if text > MAX_PUBLISHED_TEXT {
-            return Err(Status::of(
-                Reason::SessionLimit,
-                format!("a session publishes schemas of at most {MAX_PUBLISHED_TEXT} bytes in all"),
-            ));
+        if text > MAX_PUBLISHED_BYTES {
+            return Err(too_much(name.as_str()));
         }
         // Reached by the session's id even where the name is taken.
         attached.actions.insert(name.clone(), schema.clone());
@@ -374,6 +376,14 @@ impl State {
             }
         }
     }
+}
+
+fn too_much(action: &str) -> Status {
+    let message = format!(
+        "{action:?}: a session publishes at most {MAX_PUBLISHED} actions, whose schemas have \
+         {MAX_PUBLISHED_BYTES} bytes in all"
+    );
+    Status::of(Reason::SessionLimit, message)
 }
 
 fn is_same(one: &ActionSchema, other: &ActionSchema) -> bool {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::action::Run;
-use crate::node::Node;
+use crate::node::{Node, WhenRead};
 use crate::wire::{Headers, Reason, Status, headers, name::is_name};
 
 /// How long a node is kept after it was closed, and how long one of a session
@@ -97,7 +97,7 @@ impl RunNodes {
             }
             hash_map::Entry::Vacant(free) => free.insert(Ports {
                 inputs: run.input_nodes().map(|(port, node)| (port.to_owned(), node)).collect(),
-                outputs: run.output_nodes().map(|(port, node)| (port.to_owned(), node)).collect(),
+                outputs: run.output_nodes().map(kept).collect(),
             }),
         };
         Ok(Reachable { nodes: self.clone(), id })
@@ -183,6 +183,12 @@ impl Drop for Reachable {
     }
 }
 
+/// Nothing has been read yet, so that late readers find all of it.
+fn kept((port, node): (&str, Node)) -> (String, Node) {
+    node.set_when_read(WhenRead::Keep);
+    (port.to_owned(), node)
+}
+
 fn unknown(kind: &str, port: &str) -> Status {
     let port: String = port.chars().take(255).collect();
     Status::of(Reason::UnknownNode, format!("no run of that id has an {kind} {port:?} here"))
@@ -210,6 +216,7 @@ mod tests {
         let (id, headers, deadline) = ("c".to_owned(), Headers::default(), None);
         let call = Call { id, entry, inputs, headers, deadline };
         let mut run = Scope::root(Arc::new(registry)).start(call).expect("starts");
+        run.output_nodes().for_each(|(_, node)| node.set_when_read(WhenRead::Keep));
         assert!(run.finished().await.is_ok());
         run
     }

@@ -10,12 +10,13 @@ pub mod pb;
 pub mod base64;
 pub mod chunk;
 pub mod chunk_limits;
-pub mod codec;
 pub mod headers;
 pub mod name;
 pub mod peer;
 pub mod status;
 pub mod weight;
+pub mod json_weight;
+pub mod codec;
 
 pub use chunk::{Chunk, NodeFragment, NodeRef};
 pub use chunk_limits::ChunkError;

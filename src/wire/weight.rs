@@ -8,7 +8,10 @@ use prost::Message as _;
 use prost_types::{DescriptorProto, FileDescriptorSet, field_descriptor_proto::Type};
 use thiserror::Error;
 
-use super::pb::FILE_DESCRIPTOR_SET;
+use super::{
+    pb::FILE_DESCRIPTOR_SET,
+    status::{Code, Reason, Status},
+};
 
 /// The most that one message weighs: with 80 thousand fragments, or 260 thousand
 /// messages that hold nothing, it takes about 100 MB beside its payload.
@@ -29,6 +32,19 @@ const MAX_DEPTH: usize = 100;
     MAX_WEIGHT / MESSAGE_WEIGHT
 )]
 pub struct TooHeavy;
+
+impl From<TooHeavy> for Status {
+    /// RESOURCE_EXHAUSTED, without a reason: it is told before anything is read.
+    fn from(error: TooHeavy) -> Self {
+        let message = error.to_string();
+        Self {
+            code: Code::ResourceExhausted,
+            reason: Reason::Unspecified,
+            message,
+            details: vec![],
+        }
+    }
+}
 
 /// Refuses an encoded message of a full name, such as `a11.v1.Frame`, that would
 /// take too much memory. One that is malformed is for the decoder to refuse.

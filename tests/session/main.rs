@@ -10,5 +10,6 @@ mod resuming;
 mod routes;
 mod rules;
 mod runs;
+mod schemas;
 mod service;
 mod websocket;

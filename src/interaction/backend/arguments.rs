@@ -6,6 +6,7 @@ use super::{
     raw::{self, Entries, Kind, start_of},
     reply::MAX_DEPTH,
 };
+use crate::wire::json_weight;
 
 /// The named arguments of a call, in order, each the JSON text the model wrote.
 /// A name given twice has its last value.
@@ -41,6 +42,7 @@ impl Arguments {
     }
 
     fn of_json(raw: &RawValue) -> Result<Self, String> {
+        json_weight::check(raw.get().as_bytes()).map_err(|error| error.to_string())?;
         match Kind::of(raw) {
             Kind::Null => Ok(Self::default()),
             Kind::List if raw::list(raw).is_some_and(|items| items.is_empty()) => {

@@ -14,6 +14,7 @@ use super::{
 use crate::wire::{
     Chunk, Code, NodeFragment, Status, base64,
     chunk::{Kind, OCTETS},
+    json_weight,
     pb::{ActionMessage, Interaction, NodeFragments, node_fragment::Payload},
 };
 
@@ -72,7 +73,7 @@ struct StoredStatus {
 impl Failures {
     pub(super) fn of(interaction: &Interaction) -> Self {
         let stored = interaction.backend_specific_metadata.get("tool_statuses");
-        Self(stored.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default())
+        Self(stored.and_then(|json| json_weight::read(json).ok()).unwrap_or_default())
     }
 
     /// What a call failed with.

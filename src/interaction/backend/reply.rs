@@ -10,7 +10,11 @@ use super::{
     recognition::{Found, recognise},
     shape::shape_of,
 };
-use crate::wire::{Reason, Status, pb::Backend};
+use crate::wire::{
+    Reason, Status,
+    json_weight::{self, TooManyValues},
+    pb::Backend,
+};
 
 /// How deep lists and objects of a reply, or of one call's arguments, may be
 /// nested: as deep as what comes after can read.
@@ -79,6 +83,9 @@ pub enum ReplyError {
     /// The bytes are no JSON.
     #[error("the reply is not JSON: {0}")]
     NotJson(#[from] serde_json::Error),
+    /// The text would take too much memory.
+    #[error(transparent)]
+    TooHeavy(#[from] TooManyValues),
     /// Lists and objects within each other, past [`MAX_DEPTH`].
     #[error("the reply is nested more than {MAX_DEPTH} deep")]
     TooDeep,
@@ -118,7 +125,10 @@ pub enum ReplyError {
 
 impl From<ReplyError> for Status {
     fn from(error: ReplyError) -> Self {
-        Status::of(Reason::UnknownReply, error.to_string())
+        match error {
+            ReplyError::TooHeavy(error) => error.into(),
+            error => Status::of(Reason::UnknownReply, error.to_string()),
+        }
     }
 }
 
@@ -136,6 +146,7 @@ pub fn read_reply(json: &[u8], hint: Option<Backend>) -> Result<Reply, ReplyErro
     if raw::is_deeper_than(MAX_DEPTH, json) {
         return Err(ReplyError::TooDeep);
     }
+    json_weight::check(json)?;
     let raw: &RawValue = serde_json::from_slice(json)?;
     let Found { dialect, pieces } = recognise(raw, hint)?;
     let mut calls = shape_of(dialect).calls(&pieces);

@@ -13,6 +13,7 @@ use super::{
 use crate::wire::{
     Chunk,
     chunk::{self, Kind as MediaKind},
+    json_weight,
     pb::{Backend, Interaction, Role},
 };
 
@@ -115,9 +116,10 @@ pub(super) fn read_chunk(chunk: &Chunk, media_type: &str, source: Source, units:
             units.push(Unit::of(speaker, Content::Image(Picture::Data(image))));
         }
         (MediaKind::Json, Ok(json)) => {
-            let raw = (!raw::is_deeper_than(MAX_DEPTH, json.as_bytes()))
-                .then(|| serde_json::from_str::<&RawValue>(json).ok())
-                .flatten();
+            let raw = (!raw::is_deeper_than(MAX_DEPTH, json.as_bytes())
+                && json_weight::check(json.as_bytes()).is_ok())
+            .then(|| serde_json::from_str::<&RawValue>(json).ok())
+            .flatten();
             match raw {
                 Some(raw) => read_value(raw, source, units),
                 None => push_text(json.to_owned(), source, units),

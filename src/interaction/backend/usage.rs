@@ -6,13 +6,13 @@ use super::{
     MAX_DEPTH,
     raw::{self, Object, list},
 };
-use crate::wire::pb::UsageMetadata;
+use crate::wire::{json_weight, pb::UsageMetadata};
 
 /// Reads the counters of a reply: a whole response, its `usage` alone, or the
 /// list of a stream's events, whose later counters replace earlier ones. None
 /// where it has no counters.
 pub fn usage(reply: &[u8]) -> Option<UsageMetadata> {
-    if raw::is_deeper_than(MAX_DEPTH, reply) {
+    if raw::is_deeper_than(MAX_DEPTH, reply) || json_weight::check(reply).is_err() {
         return None;
     }
     let raw: &RawValue = serde_json::from_slice(reply).ok()?;

@@ -10,7 +10,7 @@ use super::values::{Base64, JsonPeer, JsonReason, JsonRole, Millis, Moment, Obje
 use crate::{
     interaction::{InteractionError, canonical},
     wire::{
-        Chunk, NodeFragment, NodeRef, Reason,
+        Chunk, NodeFragment, NodeRef, Reason, json_weight,
         pb::{self, Interaction, NodeFragments, Role, chunk::Body, node_fragment::Payload},
     },
 };
@@ -37,6 +37,7 @@ pub fn turn_from_json(json: &[u8]) -> Result<Interaction, InteractionError> {
 fn fields(json: &[u8]) -> Result<InteractionFields, InteractionError> {
     let text = std::str::from_utf8(json)
         .map_err(|error| InteractionError::NotJson(format!("not UTF-8: {error}")))?;
+    json_weight::check(json)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let Object(fields) =
         serde_path_to_error::deserialize::<_, Object<InteractionFields>>(&mut deserializer)

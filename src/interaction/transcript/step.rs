@@ -11,7 +11,7 @@ use super::super::{
     timestamp,
 };
 use crate::wire::pb::{Interaction, Role, UsageMetadata};
-use crate::wire::{Code, Status, status::code_name};
+use crate::wire::{Code, Status, json_weight, status::code_name};
 
 /// One interaction of a transcript.
 #[derive(Debug, Clone)]
@@ -172,7 +172,7 @@ fn summary(status: &StoredStatus) -> String {
 /// What the metadata holds under a name; what it should not hold is nothing.
 fn metadata<T: for<'de> Deserialize<'de> + Default>(interaction: &Interaction, key: &str) -> T {
     let value = interaction.backend_specific_metadata.get(key);
-    value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
+    value.and_then(|value| json_weight::read(value).ok()).unwrap_or_default()
 }
 
 fn moment(millis: i64) -> Option<String> {

@@ -121,7 +121,8 @@ impl Session {
                 Ok(fragments) => {
                     for fragment in fragments {
                         let cost = cost(&fragment);
-                        match writer.write_fragment(fragment).await {
+                        let (seq, piece) = Piece::from_checked(fragment);
+                        match writer.write_at(seq, piece).await {
                             Ok(()) => self.consume(call, id, cost),
                             Err(status) if is_misuse(&status) => return Err(status),
                             // A node that is closed here takes no more; its readers

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::{handle::Session, hosting::sent_depth};
 use crate::action::{Context, Handler};
+use crate::node::Piece;
 use crate::session::core::{NewCall, cost};
 use crate::wire::pb::LogLevel;
 use crate::wire::{Headers, Reason, Status, headers, pb};
@@ -139,9 +140,12 @@ impl RemoteCall {
         let (session, call) = (&self.session, self.call);
         let schema = context.schema();
         let inputs = schema.inputs().iter().map(|port| port.name());
-        let mut sending: FuturesUnordered<_> = inputs
-            .map(|port| async move { session.send_node(call, port, context.input(port)?).await })
-            .collect();
+        let mut sending: FuturesUnordered<_> =
+            inputs
+                .map(|port| async move {
+                    session.send_node(call, port, context.take_input(port)?).await
+                })
+                .collect();
         let outputs = schema.outputs().iter().map(|port| self.receive(context, port.name()));
         let receiving = try_join_all(outputs);
         let narrating = async {
@@ -186,7 +190,8 @@ impl RemoteCall {
                 Ok(fragments) => {
                     for fragment in fragments {
                         let cost = cost(&fragment);
-                        output.write_fragment(fragment).await?;
+                        let (seq, piece) = Piece::from_checked(fragment);
+                        output.write_checked(seq, piece).await?;
                         self.session.consume(self.call, port, cost);
                     }
                 }
