@@ -13,17 +13,15 @@ use tower::ServiceBuilder;
 
 use super::{
     access_log::AccessLog,
-    connection::{self, accept},
-    http::Http,
     limits::Limits,
     origin::{Origin, Origins},
     routes::{Served, routes},
-    tls::{Tls, TlsError},
     web_text,
     websocket::WithWebSocket,
 };
 use crate::action::Registry;
 use crate::interaction::store::Store;
+use crate::listen::{self, Bounds, Http, Tls, TlsError};
 use crate::runner::Recorder;
 
 /// How often a server that stops looks whether its handlers have ended.
@@ -118,7 +116,9 @@ impl Server {
     pub async fn bind(options: Options) -> Result<Self, BindError> {
         let Options { listen, registry, limits, tls, allowed_origins, store } = options;
         let tls = tls.as_ref().map(Tls::acceptor).transpose()?;
-        let http = Http::new(&limits, tls);
+        let bounds =
+            Bounds { opening: limits.opening, streams: limits.streams_per_connection };
+        let http = Http::new(&bounds, tls);
         let recorder = store.map(Recorder::new);
         let served = routes(registry, recorder.clone(), &limits).await;
         let served = served.map_err(ServeError::from)?;
@@ -136,7 +136,7 @@ impl Server {
 
     /// Whether other machines can reach the address.
     pub fn is_exposed(&self) -> bool {
-        connection::is_exposed(self.address)
+        listen::is_exposed(self.address)
     }
 
     /// Serves until `stop` resolves; then health turns NOT_SERVING, nothing more
@@ -146,7 +146,7 @@ impl Server {
         let Self { listener, address: _, served, http, origins, limits, recorder } = self;
         let Served { routes, health, directory, handlers } = served;
         let cut = CancellationToken::new();
-        let incoming = accept(listener, limits.connections, cut.clone());
+        let incoming = listen::accept(listener, limits.connections, cut.clone());
         let (drain, drained) = oneshot::channel::<()>();
         let check = {
             let origins = origins.clone();

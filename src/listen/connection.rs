@@ -24,14 +24,14 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// A socket. Once it is cut, reading fails, and with that all that runs on it
 /// ends; dropping it makes room for another.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     _room: OwnedSemaphorePermit,
 }
 
 /// Accepts connections, at most `most` at once, until it is dropped.
-pub(super) fn accept(
+pub(crate) fn accept(
     listener: TcpListener,
     most: usize,
     cut: CancellationToken,
@@ -101,6 +101,6 @@ impl AsyncWrite for Connection {
 }
 
 /// Whether an address can be reached from other machines.
-pub(super) fn is_exposed(address: SocketAddr) -> bool {
+pub(crate) fn is_exposed(address: SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }

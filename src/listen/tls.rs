@@ -37,7 +37,7 @@ pub enum TlsError {
 }
 
 impl Tls {
-    pub(super) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(&self.certificate)
             .collect::<Result<_, _>>()
             .map_err(TlsError::Certificate)?;
