@@ -10,7 +10,7 @@ mod http;
 
 pub(crate) use connection::{accept, is_exposed};
 pub(crate) use http::{Bounds, Http};
-pub use tls::{Tls, TlsError};
+pub use tls::{Identity, Tls, TlsError};
 
 /// What may be on its way unread, in bytes: of one call, and of a connection. A
 /// connection on which small messages wait unread is given up by HTTP/2 when they

@@ -16,4 +16,4 @@ pub use limits::Limits;
 pub use origin::{Origin, OriginError};
 pub use server::{BindError, Ending, Options, ServeError, Server};
 
-pub use crate::listen::{Tls, TlsError};
+pub use crate::listen::{Identity, Tls, TlsError};

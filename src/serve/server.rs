@@ -4,7 +4,7 @@ use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::future::maybe_done;
 use thiserror::Error;
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::InterceptorLayer;
 use tonic_health::ServingStatus;
@@ -115,10 +115,9 @@ impl Server {
     /// Where the address is taken or is none, or the TLS files are unusable.
     pub async fn bind(options: Options) -> Result<Self, BindError> {
         let Options { listen, registry, limits, tls, allowed_origins, store } = options;
-        let tls = tls.as_ref().map(Tls::acceptor).transpose()?;
-        let bounds =
-            Bounds { opening: limits.opening, streams: limits.streams_per_connection };
-        let http = Http::new(&bounds, tls);
+        let identity = tls.as_ref().map(Tls::identity).transpose()?;
+        let bounds = Bounds { opening: limits.opening, streams: limits.streams_per_connection };
+        let http = Http::new(&bounds, identity);
         let recorder = store.map(Recorder::new);
         let served = routes(registry, recorder.clone(), &limits).await;
         let served = served.map_err(ServeError::from)?;
@@ -147,7 +146,7 @@ impl Server {
         let Served { routes, health, directory, handlers } = served;
         let cut = CancellationToken::new();
         let incoming = listen::accept(listener, limits.connections, cut.clone());
-        let (drain, drained) = oneshot::channel::<()>();
+        let stopping = CancellationToken::new();
         let check = {
             let origins = origins.clone();
             move |request| origins.check(request)
@@ -161,9 +160,8 @@ impl Server {
             .service(routes);
         let service = WithWebSocket { directory: directory.clone(), origins, inner: services };
         // Asked again after it is done where sessions outlast it.
-        let serve = maybe_done(http.serve(service, incoming, async {
-            let _ = drained.await;
-        }));
+        let (stopped, drain) = (stopping.cancelled(), stopping.cancelled());
+        let serve = maybe_done(http.serve(service, incoming, stopped, drain));
         tokio::pin!(serve);
 
         tokio::select! {
@@ -171,7 +169,7 @@ impl Server {
             () = stop => {}
         }
         health.set(ServingStatus::NotServing).await;
-        let _ = drain.send(());
+        stopping.cancel();
         health.close().await;
         // A session does not end by itself: it is ended once nothing runs here any
         // more that it could be for.
