@@ -51,6 +51,7 @@ pub mod node;
 pub mod action;
 pub mod interaction;
 pub mod runner;
+mod listen;
 pub mod session;
 pub mod mcp;
 pub mod builtin;

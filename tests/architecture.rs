@@ -20,6 +20,7 @@ const ROOMS: &[&[&str]] = &[
     &["action"],
     &["interaction"],
     &["runner"],
+    &["listen"],
     &["session", "mcp", "provider", "builtin"],
     &["config"],
     &["client"],

@@ -1,7 +1,10 @@
-//! Many small messages that wait for a reader: the connection stands, and all of
-//! them arrive.
+//! Many small messages that wait for a reader, or that nobody will read: the
+//! connection stands, and all that are wanted arrive.
 
 #![allow(missing_docs, clippy::unwrap_used)]
+
+#[path = "small_messages/wire.rs"]
+mod wire;
 
 use std::sync::Arc;
 
@@ -16,7 +19,9 @@ use a11_grpc::{
     wire::{Chunk, NodeFragment},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use prost::Message as _;
 use tokio::{sync::Notify, task::yield_now};
+use wire::{Connection, MESSAGE};
 
 /// Each way.
 const MESSAGES: usize = 3_000;
@@ -98,4 +103,39 @@ async fn small_messages_that_wait_for_a_reader_break_no_connection() {
     }
     assert_eq!(echoed, MESSAGES);
     assert_eq!(sum, (MESSAGES * (MESSAGES - 1) / 2).to_string());
+}
+
+#[tokio::test]
+async fn callers_whose_messages_come_after_their_calls_ended_break_no_connection() {
+    // Together twice what a connection bears that is not read.
+    const CALLS: usize = 400;
+    const MESSAGES_EACH: usize = 200;
+    let registry = Registry::new();
+    let schema = ActionSchema::builder("at_once").input(Port::json("numbers").stream()).build();
+    registry.register(schema, handler(async |_: Context| Ok(()))).unwrap();
+    let server = Server::bind(Options::new("127.0.0.1:0", Arc::new(registry))).await.unwrap();
+    let mut connection = Connection::open(server.address()).await;
+    tokio::spawn(server.run(std::future::pending()));
+
+    let message = |message| {
+        let message = CallActionRequest { message: Some(message) };
+        [&[0; 4][..], &[u8::try_from(message.encoded_len()).unwrap()], &message.encode_to_vec()]
+            .concat()
+    };
+    let number = NodeFragment::more("numbers", Chunk::new("application/json", "1"));
+    let number = message(Message::Inputs(NodeFragments { fragments: vec![number] }));
+    for call in 0..CALLS {
+        let action = if call % 2 == 0 { "at_once" } else { "nobody" }.to_owned();
+        let start = message(Message::Start(CallStart { action, ..Default::default() }));
+        let stream = connection.call("/a11.v1.ActionService/CallAction").await;
+        connection.write(stream, &[(MESSAGE, &start)]).await;
+        connection.ended(stream).await;
+        // Under way before the caller could know of the end.
+        connection.write(stream, &[(MESSAGE, &number[..]); MESSAGES_EACH]).await;
+        if call % 4 < 2 {
+            connection.half_close(stream).await;
+        } else {
+            connection.cancel(stream).await;
+        }
+    }
 }

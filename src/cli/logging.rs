@@ -17,7 +17,12 @@ pub(super) enum LogFormat {
 /// Starts to log what passes the filter.
 pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
     let filter = EnvFilter::builder().parse(filter)?;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Whoever read the log may be gone. Saying so there would panic, in the middle of
+    // a call.
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     // Somebody else's subscriber, in a program that embeds this one, stays.
     let _ = match format {
         LogFormat::Text => {

@@ -20,7 +20,7 @@ use crate::mcp::{
     McpServer,
     http::{HttpOptions, PATH},
 };
-use crate::serve::{Ending, Limits, Options, Origin, Server, Tls, signals::Signals};
+use crate::serve::{BindError, Ending, Limits, Options, Origin, Server, Tls, signals::Signals};
 
 /// Serve the actions to other programs
 ///
@@ -67,7 +67,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "PLACE", env = "A11_STORE", hide_env_values = true)]
     store: Option<String>,
 
-    /// Serve with TLS: the certificate chain, PEM
+    /// Serve with TLS, MCP over HTTP too: the certificate chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -168,13 +168,7 @@ impl Serve {
         if !is_address {
             return Err(Failure::Listen(listen));
         }
-        let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some(Tls {
-                certificate: Source::File(certificate.clone()).read().await?.into(),
-                key: Source::File(key.clone()).read().await?.into(),
-            }),
-            _ => None,
-        };
+        let tls = self.tls().await?;
         let limits = Limits {
             connections: self.max_connections,
             sessions: self.max_sessions,
@@ -194,6 +188,16 @@ impl Serve {
         }
         say(format, &format!("listening on {}", server.address()));
         Ok(Some(server))
+    }
+
+    async fn tls(&self) -> Result<Option<Tls>, Failure> {
+        Ok(match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(Tls {
+                certificate: Source::File(certificate.clone()).read().await?.into(),
+                key: Source::File(key.clone()).read().await?.into(),
+            }),
+            _ => None,
+        })
     }
 
     /// Serves until `stop`, or until the host of --mcp-stdio leaves, or one part
@@ -258,17 +262,20 @@ impl Mcp {
         registry: Arc<Registry>,
         format: LogFormat,
     ) -> Result<Self, Failure> {
-        let http = args.mcp.http(&args.allow_origin);
+        let mut http = args.mcp.http(&args.allow_origin);
         if !args.mcp.is_served() {
             return Ok(Self { server: None, listener: None, http });
         }
+        let identity = args.tls().await?.map(|tls| tls.identity()).transpose();
+        http.identity = identity.map_err(BindError::from)?;
         let server = Some(args.mcp.server(registry)?);
         let listener = args.mcp.listener().await?;
         if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
             if !address.ip().is_loopback() {
                 warn_exposed(address, format);
             }
-            say(format, &format!("MCP on http://{address}{PATH}"));
+            let scheme = if http.identity.is_some() { "https" } else { "http" };
+            say(format, &format!("MCP on {scheme}://{address}{PATH}"));
         }
         Ok(Self { server, listener, http })
     }

@@ -19,6 +19,8 @@ pub use connect::{CONNECT_TIMEOUT, ConnectError, connect};
 pub use peer::{Client, Peer};
 pub use pipe::pipe;
 
+pub use crate::listen::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+
 use tonic::{codec::CompressionEncoding, transport::Channel};
 
 use crate::wire::pb::{
@@ -28,14 +30,6 @@ use crate::wire::pb::{
 
 /// The largest message, in bytes and uncompressed, that is sent or taken.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-
-/// What may be on its way unread, in bytes: of one call, and of a connection. A
-/// connection on which small messages wait unread is given up by HTTP/2 when they
-/// cost more than half its window, of which each counts for 256 bytes; so that
-/// thousands may wait, the windows do not begin small to grow with use.
-pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// See [`STREAM_WINDOW_BYTES`].
-pub const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
 /// A client of the action service, with the message limits that servers here
 /// have. Requests go uncompressed; answers may come compressed.

@@ -1,7 +1,6 @@
-//! Streamable HTTP: a service to mount in any program, and a listener of its
-//! own with the path [`PATH`].
+//! Streamable HTTP: a service to mount in any program.
 
-use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -11,16 +10,10 @@ use http::{
 };
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
-    service::TowerToHyperService,
-};
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::SessionConfig,
 };
-use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 
 use super::{
     refusal::{Refusal, fault},
@@ -29,6 +22,7 @@ use super::{
     sessions::{Sessions, with_refusal},
     tools::Tools,
 };
+use crate::listen::Identity;
 
 /// Where the service is on its own listener.
 pub const PATH: &str = "/mcp";
@@ -38,12 +32,8 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8013";
 /// In a list of hosts or origins: all of them.
 const ALL: &str = "*";
 
-/// How long a connection may take to say what it wants.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long answers that were made have to be written at shutdown.
-const FLUSH: Duration = Duration::from_secs(1);
-/// How long after a failed accept the next one is tried.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const FLUSH: Duration = Duration::from_secs(1);
 
 /// Who may reach the service, and what it keeps of whom.
 #[derive(Debug, Clone)]
@@ -70,6 +60,9 @@ pub struct HttpOptions {
     pub max_request_bytes: usize,
     /// How many connections a listener holds.
     pub max_connections: usize,
+    /// What a listener proves itself with; `None` serves in the clear. Of no
+    /// meaning where the service is mounted elsewhere.
+    pub identity: Option<Identity>,
 }
 
 impl Default for HttpOptions {
@@ -82,6 +75,7 @@ impl Default for HttpOptions {
             max_sessions: 10_000,
             max_request_bytes: 4 << 20,
             max_connections: 1024,
+            identity: None,
         }
     }
 }
@@ -132,65 +126,6 @@ impl McpServer {
             StreamableHttpService::new(move || Ok(Tools::new(&server)), sessions.clone(), config);
         let max_request_bytes = options.max_request_bytes;
         HttpService { service, sessions, answers: TaskTracker::new(), max_request_bytes }
-    }
-
-    /// Serves on a listener until `stop` resolves; then takes no more calls and
-    /// lets those that run end for `grace`. The path is [`PATH`].
-    pub async fn serve_http(
-        &self,
-        listener: TcpListener,
-        options: &HttpOptions,
-        stop: impl Future<Output = ()>,
-        grace: Duration,
-    ) {
-        let service = self.http_service(options);
-        let on_path = TowerToHyperService::new(OnPath(service.clone()));
-        let mut connections = auto::Builder::new(TokioExecutor::new());
-        connections.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-        connections.http2().timer(TokioTimer::new());
-        let graceful = GracefulShutdown::new();
-        let cut = CancellationToken::new();
-        let places = Arc::new(Semaphore::new(options.max_connections));
-        tokio::pin!(stop);
-        loop {
-            let accepted = async {
-                // The semaphore is never closed.
-                let place = places.clone().acquire_owned().await.ok();
-                (place, listener.accept().await)
-            };
-            let (place, stream) = tokio::select! {
-                () = &mut stop => break,
-                (place, accepted) = accepted => match accepted {
-                    Ok((stream, _)) => (place, stream),
-                    Err(error) => {
-                        // Commonly too many open files: some will be closed.
-                        tracing::warn!(%error, "a connection was not accepted");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                        continue;
-                    }
-                },
-            };
-            let _ = stream.set_nodelay(true);
-            let connection = connections.serve_connection(TokioIo::new(stream), on_path.clone());
-            let connection = graceful.watch(connection.into_owned());
-            let cut = cut.clone();
-            tokio::spawn(async move {
-                let _place = place;
-                if let Some(Err(error)) = cut.run_until_cancelled(connection).await {
-                    tracing::debug!(error = &*error, "a connection ended badly");
-                }
-            });
-        }
-        drop(listener);
-        let drained = async {
-            self.drain().await;
-            // Answers are written; then streams that never end are ended.
-            let _ = timeout(FLUSH, service.answered()).await;
-        };
-        let _ = timeout(grace, drained).await;
-        service.close();
-        let _ = timeout(FLUSH, graceful.shutdown()).await;
-        cut.cancel();
     }
 }
 
@@ -254,7 +189,7 @@ impl HttpService {
     }
 
     /// Waits until every answer that was begun is written.
-    async fn answered(&self) {
+    pub(super) async fn answered(&self) {
         self.answers.close();
         self.answers.wait().await;
     }
@@ -308,37 +243,8 @@ fn refused(refusal: Refusal) -> Response<HttpBody> {
     response
 }
 
-fn answer(status: StatusCode, text: &'static str) -> Response<HttpBody> {
+pub(super) fn answer(status: StatusCode, text: &'static str) -> Response<HttpBody> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *response.status_mut() = status;
     response
-}
-
-/// The service under [`PATH`] alone.
-#[derive(Clone)]
-struct OnPath(HttpService);
-
-impl<B> tower::Service<Request<B>> for OnPath
-where
-    B: Body + Send + 'static,
-    B::Error: std::fmt::Display,
-    B::Data: Send,
-{
-    type Response = Response<HttpBody>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(
-        &mut self,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Infallible>> {
-        std::task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        if request.uri().path().trim_end_matches('/') != PATH {
-            return Box::pin(async { Ok(answer(StatusCode::NOT_FOUND, "The path is /mcp")) });
-        }
-        tower::Service::call(&mut self.0, request)
-    }
 }

@@ -22,6 +22,7 @@ mod unanswered;
 mod sessions;
 mod request_body;
 pub mod http;
+mod http_listener;
 mod lines;
 pub mod stdio;
 pub mod taken_tool;

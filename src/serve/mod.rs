@@ -2,15 +2,11 @@
 //! ends; and the same services in process, for programs that need no socket.
 
 mod access_log;
-mod connection;
-mod opening;
-mod http;
 mod in_process;
 mod limits;
 mod origin;
 mod routes;
 mod server;
-mod tls;
 mod web_text;
 mod websocket;
 pub mod signals;
@@ -19,4 +15,5 @@ pub use in_process::in_process;
 pub use limits::Limits;
 pub use origin::{Origin, OriginError};
 pub use server::{BindError, Ending, Options, ServeError, Server};
-pub use tls::{Tls, TlsError};
+
+pub use crate::listen::{Identity, Tls, TlsError};

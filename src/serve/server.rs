@@ -4,7 +4,7 @@ use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::future::maybe_done;
 use thiserror::Error;
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::InterceptorLayer;
 use tonic_health::ServingStatus;
@@ -13,17 +13,15 @@ use tower::ServiceBuilder;
 
 use super::{
     access_log::AccessLog,
-    connection::{self, accept},
-    http::Http,
     limits::Limits,
     origin::{Origin, Origins},
     routes::{Served, routes},
-    tls::{Tls, TlsError},
     web_text,
     websocket::WithWebSocket,
 };
 use crate::action::Registry;
 use crate::interaction::store::Store;
+use crate::listen::{self, Bounds, Http, Tls, TlsError};
 use crate::runner::Recorder;
 
 /// How often a server that stops looks whether its handlers have ended.
@@ -117,8 +115,9 @@ impl Server {
     /// Where the address is taken or is none, or the TLS files are unusable.
     pub async fn bind(options: Options) -> Result<Self, BindError> {
         let Options { listen, registry, limits, tls, allowed_origins, store } = options;
-        let tls = tls.as_ref().map(Tls::acceptor).transpose()?;
-        let http = Http::new(&limits, tls);
+        let identity = tls.as_ref().map(Tls::identity).transpose()?;
+        let bounds = Bounds { opening: limits.opening, streams: limits.streams_per_connection };
+        let http = Http::new(&bounds, identity);
         let recorder = store.map(Recorder::new);
         let served = routes(registry, recorder.clone(), &limits).await;
         let served = served.map_err(ServeError::from)?;
@@ -136,7 +135,7 @@ impl Server {
 
     /// Whether other machines can reach the address.
     pub fn is_exposed(&self) -> bool {
-        connection::is_exposed(self.address)
+        listen::is_exposed(self.address)
     }
 
     /// Serves until `stop` resolves; then health turns NOT_SERVING, nothing more
@@ -146,8 +145,8 @@ impl Server {
         let Self { listener, address: _, served, http, origins, limits, recorder } = self;
         let Served { routes, health, directory, handlers } = served;
         let cut = CancellationToken::new();
-        let incoming = accept(listener, limits.connections, cut.clone());
-        let (drain, drained) = oneshot::channel::<()>();
+        let incoming = listen::accept(listener, limits.connections, cut.clone());
+        let stopping = CancellationToken::new();
         let check = {
             let origins = origins.clone();
             move |request| origins.check(request)
@@ -161,9 +160,8 @@ impl Server {
             .service(routes);
         let service = WithWebSocket { directory: directory.clone(), origins, inner: services };
         // Asked again after it is done where sessions outlast it.
-        let serve = maybe_done(http.serve(service, incoming, async {
-            let _ = drained.await;
-        }));
+        let (stopped, drain) = (stopping.cancelled(), stopping.cancelled());
+        let serve = maybe_done(http.serve(service, incoming, stopped, drain));
         tokio::pin!(serve);
 
         tokio::select! {
@@ -171,7 +169,7 @@ impl Server {
             () = stop => {}
         }
         health.set(ServingStatus::NotServing).await;
-        let _ = drain.send(());
+        stopping.cancel();
         health.close().await;
         // A session does not end by itself: it is ended once nothing runs here any
         // more that it could be for.

@@ -1,6 +1,6 @@
 //! What a server proves itself with.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use rustls::{
     ServerConfig,
@@ -8,13 +8,13 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
 };
 use thiserror::Error;
-use tokio_rustls::TlsAcceptor;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::{Accept, TlsAcceptor};
 
 /// gRPC is HTTP/2; gRPC-Web and WebSockets may be HTTP/1.1.
 const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
 
 /// Certificate and key of a server.
-#[derive(Debug)]
 pub struct Tls {
     /// The certificate and those between it and the root, PEM.
     pub certificate: Vec<u8>,
@@ -36,8 +36,37 @@ pub enum TlsError {
     Pair(#[from] rustls::Error),
 }
 
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the key.
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+/// A certificate and key that were looked at, and are what servers may prove
+/// themselves with. Cheap to clone.
+#[derive(Clone)]
+pub struct Identity(TlsAcceptor);
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// A handshake on a connection that was accepted.
+    pub(super) fn accept<IO: AsyncRead + AsyncWrite + Unpin>(&self, io: IO) -> Accept<IO> {
+        self.0.accept(io)
+    }
+}
+
 impl Tls {
-    pub(super) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+    /// Looks at certificate and key.
+    ///
+    /// # Errors
+    /// Where one is unusable, or they do not belong together.
+    pub fn identity(&self) -> Result<Identity, TlsError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(&self.certificate)
             .collect::<Result<_, _>>()
             .map_err(TlsError::Certificate)?;
@@ -50,6 +79,6 @@ impl Tls {
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
         config.alpn_protocols = PROTOCOLS.map(Into::into).into();
-        Ok(TlsAcceptor::from(Arc::new(config)))
+        Ok(Identity(TlsAcceptor::from(Arc::new(config))))
     }
 }

@@ -22,37 +22,40 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// more file descriptors) and would repeat at once.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(50);
 
-/// A socket. Once it is cut, reading fails, and with that all that runs on it
-/// ends; dropping it makes room for another.
-pub(super) struct Connection {
+/// A socket. Once it is cut, reading and writing fail, and with that all that runs
+/// on it ends; dropping it makes room for another.
+pub(crate) struct Connection {
     stream: TcpStream,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    cut: CancellationToken,
+    /// Wakes the task that reads, which is the one that writes too.
+    is_cut: Pin<Box<WaitForCancellationFutureOwned>>,
     _room: OwnedSemaphorePermit,
 }
 
 /// Accepts connections, at most `most` at once, until it is dropped.
-pub(super) fn accept(
+pub(crate) fn accept(
     listener: TcpListener,
     most: usize,
     cut: CancellationToken,
-) -> impl Stream<Item = io::Result<Connection>> {
+) -> impl Stream<Item = Connection> {
     let room = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
     stream::unfold((listener, room, cut), |(listener, room, cut)| async move {
         let permit = room.clone().acquire_owned().await.ok()?;
-        let accepted = match listener.accept().await {
-            Ok((stream, _)) => {
-                // Small frames are answers somebody waits for.
-                let _ = stream.set_nodelay(true);
-                let cut = Box::pin(cut.clone().cancelled_owned());
-                Ok(Connection { stream, cut, _room: permit })
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    // Small frames are answers somebody waits for.
+                    let _ = stream.set_nodelay(true);
+                    let is_cut = Box::pin(cut.clone().cancelled_owned());
+                    let connection = Connection { stream, cut: cut.clone(), is_cut, _room: permit };
+                    return Some((connection, (listener, room, cut)));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                }
             }
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-                Err(error)
-            }
-        };
-        Some((accepted, (listener, room, cut)))
+        }
     })
 }
 
@@ -63,7 +66,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         use futures::FutureExt as _;
-        if self.cut.poll_unpin(cx).is_ready() {
+        if self.is_cut.poll_unpin(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         Pin::new(&mut self.stream).poll_read(cx, buffer)
@@ -76,6 +79,9 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.cut.is_cancelled() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -84,6 +90,9 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.cut.is_cancelled() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
@@ -101,6 +110,6 @@ impl AsyncWrite for Connection {
 }
 
 /// Whether an address can be reached from other machines.
-pub(super) fn is_exposed(address: SocketAddr) -> bool {
+pub(crate) fn is_exposed(address: SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }

@@ -1,0 +1,88 @@
+//! A listener for Streamable HTTP alone, with the path [`PATH`].
+
+use std::{convert::Infallible, future::Future, time::Duration};
+
+use futures::future::{BoxFuture, maybe_done};
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use tokio::{net::TcpListener, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    http::{FLUSH, HttpBody, HttpOptions, HttpService, PATH, answer},
+    server::McpServer,
+};
+use crate::listen::{Bounds, Http, accept};
+
+/// What one connection may take.
+const BOUNDS: Bounds = Bounds { opening: Duration::from_secs(30), streams: 200 };
+
+impl McpServer {
+    /// Serves on a listener until `stop` resolves; then takes no more calls and
+    /// lets those that run end for `grace`. The path is [`PATH`].
+    pub async fn serve_http(
+        &self,
+        listener: TcpListener,
+        options: &HttpOptions,
+        stop: impl Future<Output = ()>,
+        grace: Duration,
+    ) {
+        let service = self.http_service(options);
+        let (cut, drain) = <(CancellationToken, CancellationToken)>::default();
+        let incoming = accept(listener, options.max_connections, cut.clone());
+        let http = Http::new(&BOUNDS, options.identity.clone());
+        let stopped = CancellationToken::new();
+        // Those who wait for answers may say more on the connections they have.
+        let (on_stop, on_drain) = (stopped.cancelled(), drain.cancelled());
+        let serve = maybe_done(http.serve(OnPath(service.clone()), incoming, on_stop, on_drain));
+        tokio::pin!(serve);
+        tokio::select! {
+            () = &mut serve => {}
+            () = stop => {}
+        }
+        stopped.cancel();
+        let drained = async {
+            self.drain().await;
+            // Answers are written; then streams that never end are ended.
+            let _ = timeout(FLUSH, service.answered()).await;
+        };
+        // Served on, for the listener to be closed.
+        tokio::select! {
+            () = &mut serve => {}
+            _ = timeout(grace, drained) => {}
+        }
+        service.close();
+        drain.cancel();
+        let _ = timeout(FLUSH, serve).await;
+        cut.cancel();
+    }
+}
+
+/// The service under [`PATH`] alone.
+#[derive(Clone)]
+struct OnPath(HttpService);
+
+impl<B> tower::Service<Request<B>> for OnPath
+where
+    B: Body + Send + 'static,
+    B::Error: std::fmt::Display,
+    B::Data: Send,
+{
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if request.uri().path().trim_end_matches('/') != PATH {
+            return Box::pin(async { Ok(answer(StatusCode::NOT_FOUND, "The path is /mcp")) });
+        }
+        tower::Service::call(&mut self.0, request)
+    }
+}
