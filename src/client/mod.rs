@@ -12,6 +12,7 @@ mod peer;
 mod dial;
 mod keeper;
 mod call;
+mod tools;
 
 pub use call::ClientCall;
 pub use connect::{CONNECT_TIMEOUT, ConnectError, connect};
