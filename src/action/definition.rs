@@ -1,17 +1,47 @@
-//! What a model is told of an action: the JSON Schemas of its arguments and of
-//! its result, each whole in itself.
+//! What a model is told of an action: its tool name, what it does, and the JSON
+//! Schemas of its arguments and of its result, each whole in itself.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
 use super::{
     port::{Cardinality, Port},
     schema::{ActionSchema, Field, Ports},
+    tool_name::tool_name,
 };
 use crate::wire::chunk::Kind;
+
+/// An action as a tool, whoever is told of it: each host and provider has these
+/// three under keys of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition<'a> {
+    /// Its [tool name](tool_name), which is its own where that fits.
+    pub name: Cow<'a, str>,
+    /// What it does; `None` where it does not say.
+    pub description: Option<&'a str>,
+    /// The [schema of its arguments](input_schema), an object.
+    pub input_schema: Map<String, Value>,
+}
+
+impl<'a> Definition<'a> {
+    /// What a model is told of an action.
+    pub fn of(schema: &'a ActionSchema) -> Self {
+        Self {
+            name: tool_name(schema.name().as_str()),
+            description: Some(schema.description()).filter(|text| !text.is_empty()),
+            input_schema: arguments_of(schema),
+        }
+    }
+}
 
 /// The schema of the arguments: one property an input port, streams as arrays,
 /// inputs that only the runtime fills left out.
 pub fn input_schema(schema: &ActionSchema) -> Value {
+    arguments_of(schema).into()
+}
+
+fn arguments_of(schema: &ActionSchema) -> Map<String, Value> {
     let mut root = Root::default();
     let mut required = vec![];
     for port in schema.inputs().iter().filter(|port| Ports::Callable.shows(port)) {
@@ -37,7 +67,7 @@ pub fn input_schema(schema: &ActionSchema) -> Value {
     if !required.is_empty() {
         object.insert("required".into(), required.into());
     }
-    object.into()
+    object
 }
 
 /// The schema of the result document: one property a mapped output port, or the

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tonic::transport::Channel;
 
 use super::{
+    backend::Backend,
     exit::{Failure, Outcome},
     json, mcp,
     output::Output,
@@ -14,6 +16,7 @@ use super::{
     target::Target,
 };
 use crate::action::document::FORMAT;
+use crate::wire::pb::action_service_client::ActionServiceClient;
 use crate::wire::{chunk::Kind, pb};
 
 /// List the actions there are: what each takes, gives and does
@@ -26,7 +29,9 @@ Examples:
   a11-grpc actions --server 127.0.0.1:50051 'order_.*'
   a11-grpc actions --long word_count
   a11-grpc actions --json | jq '.actions[].name'
-  a11-grpc actions --mcp --config actions.toml     (what MCP hosts are told)")]
+  a11-grpc actions --mcp --config actions.toml     (what MCP hosts are told)
+  a11-grpc actions --tools claude 'order_.*'       (what the model is told)
+  a11-grpc actions --tools openai --dialect responses")]
 pub(super) struct Actions {
     /// Only actions whose whole name matches one of these regular expressions
     #[arg(value_name = "PATTERN")]
@@ -50,11 +55,25 @@ pub(super) struct Actions {
     /// Print the tools that `serve --mcp` would declare
     #[arg(long, conflicts_with_all = ["json", "long", "all"])]
     mcp: bool,
+
+    /// Print what goes into this provider's request as `tools`; Claude Code's are
+    /// MCP's
+    #[arg(long, value_name = "BACKEND", value_enum)]
+    #[arg(conflicts_with_all = ["json", "long", "all", "mcp"])]
+    tools: Option<Backend>,
+
+    /// Which of its shapes: of openai chat, responses or functions, of gemini
+    /// interactions or generate_content [default: chat, interactions]
+    #[arg(long, value_name = "NAME", requires = "tools")]
+    dialect: Option<String>,
 }
 
 impl Actions {
     pub(super) async fn run(self) -> Result<Outcome, Failure> {
         let mut client = self.target.client().await?;
+        if let Some(backend) = self.tools {
+            return self.declare(&mut client, backend).await;
+        }
         let mut actions = Vec::new();
         let mut documents = Vec::new();
         let mut page_token = String::new();
@@ -92,6 +111,28 @@ impl Actions {
                 output.line(&line)?;
             }
         }
+        Ok(Outcome::Done)
+    }
+
+    /// Prints the actions as a provider's tools.
+    async fn declare(
+        &self,
+        client: &mut ActionServiceClient<Channel>,
+        backend: Backend,
+    ) -> Result<Outcome, Failure> {
+        // Here no pattern is all there is; there it would be nothing.
+        let allowed_actions = match self.patterns.as_slice() {
+            [] => vec![".*".to_owned()],
+            patterns => patterns.to_vec(),
+        };
+        let dialect = self.dialect.clone().unwrap_or_default();
+        let backend = pb::Backend::from(backend) as i32;
+        let request = pb::DeclareToolsRequest { allowed_actions, backend, dialect };
+        let tools = client.declare_tools(request).await?.into_inner().tools;
+        if tools.is_empty() && !self.patterns.is_empty() {
+            return Err(Failure::NoAction(self.patterns.join(", ")));
+        }
+        Output::stdout().line(&json::pretty(&format!("[{}]", tools.join(","))))?;
         Ok(Outcome::Done)
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tonic::{Request, transport::Channel};
 
 use super::{
+    backend::Backend,
     duration::{duration, to_message},
     exit::{Failure, Outcome},
     input::{InputError, Source},
@@ -117,35 +118,6 @@ enum Form {
     Portable,
     /// proto3 JSON.
     Proto,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Backend {
-    #[value(alias = "anthropic")]
-    Claude,
-    ClaudeCode,
-    Codex,
-    #[value(alias = "google")]
-    Gemini,
-    #[value(alias = "openai")]
-    Gpt,
-    Ollama,
-    Vllm,
-}
-
-impl From<Backend> for pb::Backend {
-    fn from(backend: Backend) -> Self {
-        match backend {
-            Backend::Claude => Self::Claude,
-            Backend::ClaudeCode => Self::ClaudeCode,
-            Backend::Codex => Self::Codex,
-            Backend::Gemini => Self::Gemini,
-            Backend::Gpt => Self::Gpt,
-            Backend::Ollama => Self::Ollama,
-            Backend::Vllm => Self::Vllm,
-        }
-    }
 }
 
 /// How much longer than its calls the whole request may take.

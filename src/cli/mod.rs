@@ -8,6 +8,7 @@ mod input;
 mod output;
 mod json;
 mod duration;
+mod backend;
 mod logging;
 mod report;
 mod arguments;

@@ -13,6 +13,7 @@ mod dial;
 mod keeper;
 mod schemas;
 mod call;
+mod tools;
 
 pub use call::ClientCall;
 pub use connect::{CONNECT_TIMEOUT, ConnectError, connect};

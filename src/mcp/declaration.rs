@@ -6,11 +6,7 @@ use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
 use crate::action::{
-    ActionSchema, Entry, Port,
-    definition::{input_schema, output_schema_of},
-    document,
-    schema::Ports,
-    tool_name,
+    ActionSchema, Definition, Entry, Port, definition::output_schema_of, document, schema::Ports,
 };
 use crate::wire::chunk::Kind;
 
@@ -30,12 +26,9 @@ pub enum Describe {
 /// The tool of an action.
 pub fn tool(entry: &Entry, describe: Describe) -> Tool {
     let schema = entry.schema();
-    let description = schema.description();
-    let mut tool = Tool::new_with_raw(
-        tool_name(schema.name().as_str()).into_owned(),
-        (!description.is_empty()).then(|| description.to_owned().into()),
-        Arc::new(object(input_schema(schema))),
-    );
+    let Definition { name, description, input_schema } = Definition::of(schema);
+    let description = description.map(|text| text.to_owned().into());
+    let mut tool = Tool::new_with_raw(name.into_owned(), description, Arc::new(input_schema));
     tool.output_schema = declared_result(schema).map(Arc::new);
     if schema.is_idempotent() {
         tool.annotations = Some(ToolAnnotations::new().idempotent(true));

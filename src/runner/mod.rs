@@ -1,11 +1,14 @@
 //! The runner: a model's turn full of tool calls in, the next user turn out.
 //!
+//! [`declare`] is what the model was told before: the allowed actions as the tools
+//! of its provider's request.
 //! [`Plan`] settles what each call is before anything starts (allow-list, route,
 //! action, inputs); [`execute`] runs the calls in parallel and collects what
 //! they put out; [`Round`] is the result, in the order the model made the calls.
 //! [`Recorder`] does the same under a record, by which each turn is run once.
 
 pub mod allow_list;
+mod declare;
 mod plan;
 mod route;
 mod limits;
@@ -18,6 +21,7 @@ mod recorder;
 
 pub use allow_list::{AllowList, PatternError};
 pub use collect::CallEvent;
+pub use declare::{DeclareError, Declared, MAX_DECLARED_BYTES, ToolName, declare};
 pub use document::{Beside, Parts, ResultDocument};
 pub use execute::execute;
 pub use limits::{

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::{
     allow_list::AllowList,
     limits::Limits,
-    route::{self, Dialled},
+    route::{self, Dialled, Names},
 };
 use crate::action::{Entry, Inputs, Registry};
 use crate::interaction::backend::{Arguments, Dialect, ReplyCall, parse_backend, read_reply};
@@ -72,6 +72,7 @@ pub(super) struct PlannedCall {
     pub(super) run_id: String,
     /// Whether the model gave that id.
     pub(super) id_is_own: bool,
+    /// What the model called, by which its provider pairs the result.
     pub(super) name: String,
     /// What to start, or why not.
     pub(super) start: Result<Prepared, Status>,
@@ -99,6 +100,7 @@ impl Prepared {
 struct Asked {
     /// The model's own id; empty where it gave none.
     id: String,
+    /// What it called: an action's name or tool name.
     name: String,
     arguments: Asking,
     headers: BTreeMap<String, Bytes>,
@@ -136,11 +138,12 @@ impl Plan {
     pub async fn dialling(registry: &Registry, request: Request) -> Result<Self, Status> {
         let draft = Draft::read(request)?;
         let end = draft.limits.deadline;
-        let dialled = route::dial(registry, draft.to_dial(), end).await;
+        let dialled = route::dial(registry, draft.to_dial(registry), end).await;
         draft.settle(registry, &dialled)
     }
 
-    /// The ids and action names of the calls, in the order the model made them.
+    /// The ids of the calls and the names that the model called, in the order it made
+    /// them.
     pub fn calls(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.calls.iter().map(|call| (call.id.as_str(), call.name.as_str()))
     }
@@ -195,12 +198,19 @@ impl Draft {
 
     /// The actions that servers have to be asked for: what is not called, or not
     /// allowed, reaches nobody.
-    fn to_dial(&self) -> BTreeMap<String, pb::Peer> {
+    fn to_dial(&self, registry: &Registry) -> BTreeMap<String, pb::Peer> {
+        if self.configs.is_empty() {
+            return BTreeMap::new();
+        }
+        let names = Names::new(registry, &self.configs);
         let called = self.asked.iter().filter(|call| call.is_called());
-        let names = called.map(|call| call.name.as_str());
-        names
-            .filter(|name| self.allow_list.allows(name))
-            .filter_map(|name| Some((name.to_owned(), route::server_of(self.configs.get(name)?)?)))
+        called
+            .map(|call| names.action(&call.name))
+            .filter(|action| self.allow_list.allows(action))
+            .filter_map(|action| {
+                let server = route::server_of(self.configs.get(&action)?)?;
+                Some((action, server))
+            })
             .collect()
     }
 
@@ -208,6 +218,7 @@ impl Draft {
         let Self { asked, ids, dialect, turn, configs, allow_list, headers, sender, limits } = self;
         let rules = Rules {
             registry,
+            names: Names::new(registry, &configs),
             allow_list: &allow_list,
             headers: &headers,
             configs: &configs,
@@ -342,6 +353,7 @@ fn ids_of(asked: &[Asked]) -> Result<Vec<CallIds>, Status> {
 /// What decides over each call of a round.
 struct Rules<'a> {
     registry: &'a Registry,
+    names: Names<'a>,
     allow_list: &'a AllowList,
     headers: &'a Headers,
     configs: &'a BTreeMap<String, pb::ActionConfig>,
@@ -361,17 +373,18 @@ impl Rules<'_> {
         {
             return Err(Status::of(Reason::InvalidInput, fault.clone()));
         }
+        let action = self.names.action(&name);
         // First of all: what is not allowed learns nothing, not even whether
         // the action exists.
-        if !self.allow_list.allows(&name) {
+        if !self.allow_list.allows(&action) {
             let name: String = name.chars().take(255).collect();
             return Err(Status::of(
                 Reason::NotAllowed,
                 format!("action {name:?} is not in the list of allowed actions"),
             ));
         }
-        let config = self.configs.get(&name);
-        let entry = route::entry(self.registry, &name, config, self.sender, self.dialled)?;
+        let config = self.configs.get(&action);
+        let entry = route::entry(self.registry, &action, config, self.sender, self.dialled)?;
         let inputs = match given {
             Asking::Fragments { bindings, fragments } => {
                 Inputs::from_fragments(entry.schema(), &bindings, fragments)?

@@ -33,7 +33,8 @@ pub struct Round {
 pub struct CallResult {
     /// The model's id for it; one made here where the model gave none.
     pub id: String,
-    /// The action's name.
+    /// What the model called: the action's name, or its
+    /// [tool name](crate::action::tool_name).
     pub name: String,
     /// How it ended.
     pub status: Status,

@@ -1,11 +1,11 @@
 //! Where a call runs: here, or at the peer that the interaction's config names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use futures::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
-use crate::action::{Entry, Registry, registry::undiallable};
+use crate::action::{Entry, Registry, registry::undiallable, tool_name};
 use crate::wire::{Headers, Reason, Status, pb};
 
 /// How many servers are asked at once for the actions of one turn.
@@ -17,6 +17,42 @@ pub(super) type Dialled = BTreeMap<String, Result<Entry, Status>>;
 /// The server that a config leads to, where that has to be dialled.
 pub(super) fn server_of(config: &pb::ActionConfig) -> Option<pb::Peer> {
     config.peer.clone().filter(|peer| peer.protocol == "mcp")
+}
+
+/// What models call actions by.
+pub(super) struct Names<'a> {
+    registry: &'a Registry,
+    configs: &'a BTreeMap<String, pb::ActionConfig>,
+    /// The configs' actions whose tool name is not their own, by tool name.
+    renamed: HashMap<String, &'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(
+        registry: &'a Registry,
+        configs: &'a BTreeMap<String, pb::ActionConfig>,
+    ) -> Self {
+        let names = configs.keys().map(|name| (tool_name(name), name.as_str()));
+        let renamed = names.filter(|(tool, name)| tool != name);
+        let renamed = renamed.map(|(tool, name)| (tool.into_owned(), name)).collect();
+        Self { registry, configs, renamed }
+    }
+
+    /// The action that a model means: one that is really named so, in the configs
+    /// or here, goes before one that has it as its tool name. A name that is
+    /// neither is its own.
+    pub(super) fn action(&self, name: &str) -> String {
+        if self.configs.contains_key(name) || self.registry.entry(name).is_some() {
+            return name.to_owned();
+        }
+        match self.renamed.get(name) {
+            Some(action) => (*action).to_owned(),
+            None => match self.registry.entry_of_tool(name) {
+                Some(entry) => entry.schema().name().to_string(),
+                None => name.to_owned(),
+            },
+        }
+    }
 }
 
 /// Asks servers for actions, until `end`.

@@ -5,7 +5,7 @@ use std::{pin::Pin, sync::Arc};
 use futures::Stream;
 use tonic::{Request, Response, Streaming};
 
-use super::{actions, caller::Caller, one_call, round, start};
+use super::{actions, caller::Caller, one_call, round, start, tools};
 use crate::action::{Handlers, Registry, Scope, scope::DEFAULT_CONCURRENT_CALLS};
 use crate::runner::Recorder;
 use crate::session::RunNodes;
@@ -86,6 +86,14 @@ impl ActionService for ActionApi {
         request: Request<pb::GetActionRequest>,
     ) -> Result<Response<pb::GetActionResponse>, tonic::Status> {
         Ok(Response::new(actions::describe(&self.registry, request.into_inner())?))
+    }
+
+    async fn declare_tools(
+        &self,
+        request: Request<pb::DeclareToolsRequest>,
+    ) -> Result<Response<pb::DeclareToolsResponse>, tonic::Status> {
+        let caller = Caller::new(request.metadata())?;
+        Ok(Response::new(tools::declared(&self.registry, &caller, request.into_inner())?))
     }
 
     async fn run_action(

@@ -73,7 +73,8 @@ pub(super) fn describe(
     request: pb::GetActionRequest,
 ) -> Result<pb::GetActionResponse, Status> {
     let pb::GetActionRequest { name, all_ports, include_document } = request;
-    let entry = registry.entry(&name).ok_or_else(|| {
+    let entry = registry.entry(&name).or_else(|| registry.entry_of_tool(&name));
+    let entry = entry.ok_or_else(|| {
         let name: String = name.chars().take(255).collect();
         Status::of(Reason::UnknownAction, format!("there is no action {name:?}"))
     })?;

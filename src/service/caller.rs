@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
+use crate::runner::AllowList;
 use crate::session::RunNodes;
 use crate::wire::{Headers, Reason, Status, headers};
 
@@ -69,6 +70,21 @@ impl Caller {
         self.depth = self.depth.max(own.depth()?);
         self.headers.extend(own.iter().map(|(name, value)| (name, value.clone())));
         Ok(())
+    }
+
+    /// Which actions a model may call: the patterns of the request's
+    /// `allowed_actions`, or, without any, of the header.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT (INVALID_PATTERN) that names where the pattern stands.
+    pub(super) fn allow_list(&self, allowed_actions: &[String]) -> Result<AllowList, Status> {
+        let (place, list) = if allowed_actions.is_empty() {
+            let header = self.headers.text(headers::ALLOWED_LLM_ACTIONS);
+            (headers::ALLOWED_LLM_ACTIONS, AllowList::new(header))
+        } else {
+            ("allowed_actions", AllowList::new(allowed_actions))
+        };
+        list.map_err(|error| Status::of(Reason::InvalidPattern, format!("{place}: {error}")))
     }
 
     /// When the RPC is over: the earliest of what the caller said.

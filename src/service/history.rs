@@ -9,7 +9,7 @@ use crate::interaction::{
     store::{After, ConversationName, Store},
 };
 use crate::wire::pb::{
-    self, Backend, normalize_interaction_request::Body, normalized_part::Part as PartMessage,
+    self, normalize_interaction_request::Body, normalized_part::Part as PartMessage,
 };
 use crate::wire::{Chunk, Reason, Status};
 
@@ -87,22 +87,6 @@ pub(super) async fn kept(
                 ));
             }
             turns.push(stored.interaction()?);
-        }
-    }
-}
-
-pub(super) fn dialect(backend: i32, name: &str) -> Result<Dialect, Status> {
-    let known = Backend::try_from(backend)
-        .map_err(|_| invalid(format!("to: {backend} is no backend that is known here")))?;
-    let by_default = Dialect::default_of(known).ok_or_else(|| invalid("to: required"))?;
-    match (known, name) {
-        (_, "") | (Backend::Gpt, "chat") | (Backend::Gemini, "interactions") => Ok(by_default),
-        (Backend::Gpt, "responses") => Ok(Dialect::GptResponses),
-        (Backend::Gpt, "functions") => Ok(Dialect::GptFunctions),
-        (Backend::Gemini, "generate_content") => Ok(Dialect::GeminiGenerateContent),
-        _ => {
-            let name: String = name.chars().take(64).collect();
-            Err(invalid(format!("dialect: the backend has no {name:?}")))
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{pin::Pin, sync::Arc};
 use futures::{Stream, StreamExt as _};
 use tonic::{Request, Response, Streaming};
 
-use super::{history, records};
+use super::{dialect::dialect, history, records};
 use crate::interaction::store::{
     After, ConversationName, Existed, RecordId, Store, Watched, lines, watch,
 };
@@ -230,7 +230,7 @@ impl InteractionService for InteractionApi {
                 return Err(Status::of(Reason::InvalidRequest, both).into());
             }
         };
-        let dialect = history::dialect(request.to, &request.dialect)?;
+        let dialect = dialect("to", request.to, &request.dialect)?;
         Ok(Response::new(history::converted(&turns, dialect)))
     }
 }

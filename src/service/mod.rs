@@ -4,10 +4,12 @@
 mod refusals;
 mod caller;
 mod actions;
-mod history;
-mod interaction_api;
 mod struct_json;
 mod start;
+mod dialect;
+mod tools;
+mod history;
+mod interaction_api;
 mod one_call;
 mod records;
 mod round;

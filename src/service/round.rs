@@ -17,7 +17,7 @@ use crate::interaction::{
     store::{ConversationName, Record},
 };
 use crate::runner::{
-    AllowList, CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
+    CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
     DEFAULT_MAX_ROUND_BYTES, Limits, Plan, Recorder, Recording, RejectedCall, Request, Round,
     execute,
 };
@@ -79,13 +79,11 @@ pub(super) async fn plan(
         }
     };
     let interaction = given.turn;
+    let allow_list = caller.allow_list(&allowed_actions)?;
     let mut headers = caller.headers.clone();
-    let allow_list = if allowed_actions.is_empty() {
-        AllowList::new(headers.text(headers::ALLOWED_LLM_ACTIONS))?
-    } else {
+    if !allowed_actions.is_empty() {
         headers.set(headers::ALLOWED_LLM_ACTIONS, allowed_actions.join(","));
-        AllowList::new(&allowed_actions)?
-    };
+    }
     let call_timeout = match call_timeout {
         None => DEFAULT_CALL_TIMEOUT,
         Some(timeout) => duration("call_timeout", timeout)?,

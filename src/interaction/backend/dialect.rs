@@ -86,6 +86,34 @@ impl Dialect {
         }
     }
 
+    /// What it is called among its backend's dialects: `chat`, `responses` or
+    /// `functions` of gpt, `interactions` or `generate_content` of gemini; empty
+    /// where the backend has but one.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::GptChat => "chat",
+            Dialect::GptResponses => "responses",
+            Dialect::GptFunctions => "functions",
+            Dialect::GeminiInteractions => "interactions",
+            Dialect::GeminiGenerateContent => "generate_content",
+            Dialect::Claude
+            | Dialect::ClaudeCode
+            | Dialect::Codex
+            | Dialect::Ollama
+            | Dialect::Vllm => "",
+        }
+    }
+
+    /// A backend's dialect of a [name](Self::name); without one the
+    /// [default](Self::default_of). None where the backend has no such dialect.
+    pub fn named(backend: Backend, name: &str) -> Option<Dialect> {
+        if name.is_empty() {
+            return Self::default_of(backend);
+        }
+        let of_backend = |dialect: &Dialect| dialect.backend() == backend;
+        Self::ALL.into_iter().filter(of_backend).find(|dialect| dialect.name() == name)
+    }
+
     /// Whether a result must carry an id even where the reply gave none. Where
     /// not, an id that the provider never gave must not be sent to it: it would
     /// look for the call that has it.
@@ -160,7 +188,11 @@ mod tests {
             let name = backend_name(backend).expect("a dialect's backend is specified");
             assert_eq!(parse_backend(name), Ok(backend));
             assert_eq!(Dialect::default_of(backend).map(Dialect::backend), Some(backend));
+            assert_eq!(Dialect::named(backend, dialect.name()), Some(dialect));
         }
+        assert_eq!(Dialect::named(Backend::Gpt, ""), Some(Dialect::GptChat));
+        assert_eq!(Dialect::named(Backend::Claude, "chat"), None);
+        assert_eq!(Dialect::named(Backend::Unspecified, ""), None);
         assert_eq!(parse_backend("Claude-Code"), Ok(Backend::ClaudeCode));
         assert_eq!(parse_backend("anthropic"), Ok(Backend::Claude));
         assert_eq!(parse_backend("Google"), Ok(Backend::Gemini));

@@ -1,6 +1,6 @@
 //! Model providers' native shapes: the calls in a provider's raw reply, tool
-//! results as what to append for that provider, and whole conversations read and
-//! written whoever produced them. One file a backend, which implements `Shape`
+//! results as what to append for that provider, actions as the tools of a request
+//! to it, and whole conversations read and written whoever produced them. One file a backend, which implements `Shape`
 //! (its history in a folder of its name); which of them a reply has is told in
 //! `recognition`, what a stored turn holds in `turn`. Pure: no I/O.
 
@@ -11,6 +11,7 @@ mod claude;
 mod claude_code;
 mod codex;
 mod convert;
+mod declaration;
 mod dialect;
 mod gemini;
 mod gpt;
@@ -32,6 +33,7 @@ mod vllm;
 
 pub use arguments::Arguments;
 pub use convert::{Converted, convert};
+pub use declaration::{declaration, tools};
 pub use dialect::{Dialect, UnknownBackend, backend_name, parse_backend};
 pub use notes::Note;
 pub use part::{NormalizedMessage, Part, normalize};

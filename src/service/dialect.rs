@@ -1,0 +1,24 @@
+//! Whose shape a request asks for.
+
+use super::start::invalid;
+use crate::interaction::backend::Dialect;
+use crate::wire::Status;
+use crate::wire::pb::Backend;
+
+/// The shape that a backend and the name of one of its dialects mean; `field` is
+/// where the backend stands.
+///
+/// # Errors
+/// INVALID_ARGUMENT for a backend that is unspecified or not known, and for a
+/// dialect that it has not.
+pub(super) fn dialect(field: &str, backend: i32, name: &str) -> Result<Dialect, Status> {
+    let known = Backend::try_from(backend)
+        .map_err(|_| invalid(format!("{field}: {backend} is no backend that is known here")))?;
+    if known == Backend::Unspecified {
+        return Err(invalid(format!("{field}: required")));
+    }
+    Dialect::named(known, name).ok_or_else(|| {
+        let name: String = name.chars().take(64).collect();
+        invalid(format!("dialect: the backend has no {name:?}"))
+    })
+}
