@@ -10,6 +10,21 @@ helpers that need no server. Failures are `StatusError`, to be told apart by `co
 from a11_grpc import interaction
 from a11_grpc.client.call import Call
 from a11_grpc.client.client import Client, connect
+from a11_grpc.client.conversation import (
+    Appended,
+    ConversationRecord,
+    Converted,
+    ImagePart,
+    ImageUrlPart,
+    Normalized,
+    NormalizedPart,
+    Note,
+    Problem,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Validation,
+)
 from a11_grpc.client.events import Event, Finished, Log, Output
 from a11_grpc.client.execute import (
     CallResult,
@@ -22,7 +37,7 @@ from a11_grpc.client.execute import (
     Started,
     Summary,
 )
-from a11_grpc.client.interactions import Appended, Converted, Interactions, Record
+from a11_grpc.client.interactions import Interactions
 from a11_grpc.client.nodes import NodeWriter
 from a11_grpc.hosting.context import Context
 from a11_grpc.hosting.outputs import Outputs
@@ -44,24 +59,30 @@ __all__ = [
     "Code",
     "ConnectError",
     "Context",
+    "ConversationRecord",
     "Converted",
     "Ended",
     "Event",
     "ExecuteEvent",
     "Finished",
     "Header",
+    "ImagePart",
+    "ImageUrlPart",
     "Interaction",
     "Interactions",
     "Log",
     "MediaType",
     "Narrated",
     "NodeWriter",
+    "Normalized",
+    "NormalizedPart",
+    "Note",
     "Output",
     "Outputs",
     "Port",
+    "Problem",
     "Produced",
     "Reason",
-    "Record",
     "Registry",
     "RejectedCall",
     "Result",
@@ -69,6 +90,10 @@ __all__ = [
     "Status",
     "StatusError",
     "Summary",
+    "TextPart",
+    "ToolCallPart",
+    "ToolResultPart",
+    "Validation",
     "append_result",
     "connect",
     "interaction",
