@@ -382,10 +382,12 @@ def connect(
         name: Who this program is, for people and logs.
         metadata: Sent with every request, such as an `authorization`.
         registry: Actions to host from the start.
-        credentials: For https: other than the web's root certificates.
+        credentials: For https: other than the web's root certificates, such as
+            `grpc.ssl_channel_credentials(pem)` for an authority of one's own.
 
     Raises (when awaited):
-        ConnectError: Where the address is none, or nobody answers there within 10 s.
+        ConnectError: Where the address is none, or nobody answers there within 10 s; says so
+            where TLS is spoken on one side alone, or the certificate is not trusted.
         StatusError: What the service refuses the session with, where a registry is given.
     """
 

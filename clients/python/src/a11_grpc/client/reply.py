@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("a11_grpc.client")
 
-Config = ActionConfig | Peer | str
-"""Where an action runs: a config, a peer, or its address such as `a11://$sender`."""
+Config = ActionConfig | Peer | str | Mapping[str, Any]
+"""Where an action runs: its address such as `a11://$sender`, or `{"peer": …, "headers": …}`, the
+headers being set on its calls."""
 
 
 def put_reply(
@@ -41,11 +42,28 @@ def put_reply(
         request.interaction.role = ROLE_MODEL
         request.interaction.content.append(chunk_to_proto(chunk))
     for name, config in (configs or {}).items():
-        if isinstance(config, str):
-            config = peer_from_text(config)
-        if isinstance(config, Peer):
-            config = ActionConfig(peer=config)
-        request.interaction.action_configs[name].CopyFrom(config)
+        request.interaction.action_configs[name].CopyFrom(_config(name, config))
+
+
+def _config(name: str, config: Config) -> ActionConfig:
+    if isinstance(config, str):
+        config = peer_from_text(config)
+    if isinstance(config, Peer):
+        config = ActionConfig(peer=config)
+    if isinstance(config, ActionConfig):
+        return config
+    unknown = ", ".join(repr(key) for key in config if key not in ("peer", "headers"))
+    if unknown:
+        message = f"action_configs: {name!r} has {unknown}; a config has `peer` and `headers`"
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
+    found = ActionConfig()
+    peer = config.get("peer")
+    if peer is not None:
+        found.peer.CopyFrom(peer_from_text(peer) if isinstance(peer, str) else peer)
+    for header, value in (config.get("headers") or {}).items():
+        data = value.encode() if isinstance(value, str) else value
+        found.header_autofills[header.lower()] = data
+    return found
 
 
 async def check_configs(
