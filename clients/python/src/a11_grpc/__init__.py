@@ -7,6 +7,8 @@
 helpers that need no server. Failures are `StatusError`, to be told apart by `code` and `reason`.
 """
 
+from importlib.metadata import PackageNotFoundError, version
+
 from a11_grpc import interaction
 from a11_grpc.client.call import Call
 from a11_grpc.client.client import Client, connect
@@ -47,6 +49,11 @@ from a11_grpc.interaction import Backend, Interaction, append_result, user_turn
 from a11_grpc.schema import ActionSchema, Header, Port
 from a11_grpc.wire.chunk import Chunk
 from a11_grpc.wire.status import Code, ConnectError, Reason, Status, StatusError
+
+try:
+    __version__ = version("a11-grpc")
+except PackageNotFoundError:  # Run from its sources, without having been installed.
+    __version__ = "0+unknown"
 
 __all__ = [
     "ActionSchema",

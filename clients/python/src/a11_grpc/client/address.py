@@ -12,7 +12,7 @@ from a11_grpc._proto.action_service_pb2 import ListActionsRequest
 from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
 from a11_grpc.client.diagnosis import explain
 from a11_grpc.session.connection import Metadata
-from a11_grpc.wire.status import Code, ConnectError
+from a11_grpc.wire.status import Code, ConnectError, StatusError, error_from_grpc
 
 CONNECT_TIMEOUT = 10.0
 """How long connecting may take, in seconds."""
@@ -98,16 +98,28 @@ async def reach(channel: aio.Channel, address: Address, metadata: Metadata) -> N
         raise await _unreachable(address, cause) from error
 
 
-async def _cause(channel: aio.Channel, metadata: Metadata) -> str | None:
-    """Why the channel cannot be used; None where it can, after all."""
+async def ping(channel: aio.Channel, metadata: Metadata) -> None:
+    """Asks for something small.
+
+    Raises:
+        StatusError: What it failed with.
+    """
     try:
         await ActionServiceStub(channel).ListActions(
             ListActionsRequest(page_size=1), metadata=tuple(metadata), timeout=CONNECT_TIMEOUT
         )
     except aio.AioRpcError as error:
+        raise error_from_grpc(error) from error
+
+
+async def _cause(channel: aio.Channel, metadata: Metadata) -> str | None:
+    """Why the channel cannot be used; None where it can, after all."""
+    try:
+        await ping(channel, metadata)
+    except StatusError as error:
         # Any other code is the server's own answer.
-        if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return error.details() or "no connection"
+        if error.code is Code.UNAVAILABLE:
+            return error.message or "no connection"
     return None
 
 
