@@ -226,32 +226,6 @@ def test_an_alias_names_the_port() -> None:
     assert schema_of(action).inputs[0].name == "from"
 
 
-def test_what_cannot_become_a_schema_is_refused_with_its_name() -> None:
-    def check(function: Callable[..., Any], message: str, **options: Any) -> None:
-        with pytest.raises(ValueError, match=message) as caught:
-            schema_of(function, **options)
-        assert "action '" in str(caught.value)
-
-    def rest(*texts: str) -> None: ...
-    def strange(x: Callable[[], int]) -> None: ...
-    async def blocking(x: Iterator[int]) -> None: ...
-    def unknown(x: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
-    def fine(x: int) -> None: ...
-    def media(x: Annotated[int, MediaType("text/plain")]) -> None: ...
-
-    check(rest, "names")
-    check(strange, "parameter 'x'")
-    check(blocking, "AsyncIterator")
-    check(unknown, "Nowhere")
-    check(media, "no value of text/plain")
-    check(fine, "not a name", name="a b")
-    check(fine, "reserved", name="__list_actions")
-    registry = Registry()
-    registry.action(fine)
-    with pytest.raises(ValueError, match="registered already"):
-        registry.action(fine)
-
-
 def test_a_schema_written_by_hand_is_checked() -> None:
     def check(schema: ActionSchema, message: str) -> None:
         with pytest.raises(ValueError, match=message):

@@ -7,9 +7,26 @@
 helpers that need no server. Failures are `StatusError`, to be told apart by `code` and `reason`.
 """
 
+from importlib.metadata import PackageNotFoundError, version
+
 from a11_grpc import interaction
 from a11_grpc.client.call import Call
 from a11_grpc.client.client import Client, connect
+from a11_grpc.client.conversation import (
+    Appended,
+    ConversationRecord,
+    Converted,
+    ImagePart,
+    ImageUrlPart,
+    Normalized,
+    NormalizedPart,
+    Note,
+    Problem,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Validation,
+)
 from a11_grpc.client.events import Event, Finished, Log, Output
 from a11_grpc.client.execute import (
     CallResult,
@@ -22,7 +39,7 @@ from a11_grpc.client.execute import (
     Started,
     Summary,
 )
-from a11_grpc.client.interactions import Appended, Converted, Interactions, Record
+from a11_grpc.client.interactions import Interactions
 from a11_grpc.client.nodes import NodeWriter
 from a11_grpc.hosting.context import Context
 from a11_grpc.hosting.outputs import Outputs
@@ -32,6 +49,11 @@ from a11_grpc.interaction import Backend, Interaction, append_result, user_turn
 from a11_grpc.schema import ActionSchema, Header, Port
 from a11_grpc.wire.chunk import Chunk
 from a11_grpc.wire.status import Code, ConnectError, Reason, Status, StatusError
+
+try:
+    __version__ = version("a11-grpc")
+except PackageNotFoundError:  # Run from its sources, without having been installed.
+    __version__ = "0+unknown"
 
 __all__ = [
     "ActionSchema",
@@ -44,24 +66,30 @@ __all__ = [
     "Code",
     "ConnectError",
     "Context",
+    "ConversationRecord",
     "Converted",
     "Ended",
     "Event",
     "ExecuteEvent",
     "Finished",
     "Header",
+    "ImagePart",
+    "ImageUrlPart",
     "Interaction",
     "Interactions",
     "Log",
     "MediaType",
     "Narrated",
     "NodeWriter",
+    "Normalized",
+    "NormalizedPart",
+    "Note",
     "Output",
     "Outputs",
     "Port",
+    "Problem",
     "Produced",
     "Reason",
-    "Record",
     "Registry",
     "RejectedCall",
     "Result",
@@ -69,6 +97,10 @@ __all__ = [
     "Status",
     "StatusError",
     "Summary",
+    "TextPart",
+    "ToolCallPart",
+    "ToolResultPart",
+    "Validation",
     "append_result",
     "connect",
     "interaction",

@@ -37,6 +37,11 @@ connection that breaks is resumed, a session that is lost is opened anew.
 """
 
 _EPILOGUE = """\
+Where the name of an action is held by another host, it is refused, and served once that host has
+left; where all of them are refused, the command ends.
+
+environment: A11_SERVER_URL is the server where --server is not given.
+
 exit codes: 0 ended by SIGINT or SIGTERM; 2 wrong arguments, no such module or registry; 3 the
 server cannot be reached or serves none of the actions.
 
@@ -64,6 +69,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
+        if not options.server:
+            raise UsageError("--server is missing, and A11_SERVER_URL is not set")
         registry = load_registry(options.target)
         if not len(registry):
             raise UsageError(f"{options.target}: the registry has no actions")
@@ -165,6 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m a11_grpc", description="The command of the Python client of A11."
     )
+    parser.add_argument("--version", action="version", version=f"a11-grpc {a11_grpc.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     host = commands.add_parser(
         "host",
@@ -178,6 +186,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MODULE[:SYMBOL]",
         help=f"a module, or the path of a .py file, and the registry in it (default {SYMBOL})",
     )
-    host.add_argument("--server", required=True, metavar="URL", help="where the service is")
+    host.add_argument(
+        "--server",
+        default=os.environ.get("A11_SERVER_URL"),
+        metavar="URL",
+        help="http://HOST:PORT, https://HOST[:PORT] or HOST:PORT; without it, A11_SERVER_URL",
+    )
     host.add_argument("--name", default="", help="who this is, for people and logs")
     return parser

@@ -14,6 +14,8 @@ class Proxy:
         self._port = port
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
+        self._stranded: set[asyncio.StreamWriter] = set()
         self.address = ""
         self.accepted = 0
         self.is_refusing = False
@@ -32,6 +34,14 @@ class Proxy:
         self._writers.clear()
         return count
 
+    def strand(self) -> int:
+        """Breaks the clients' side of every connection alone, which the server does not notice."""
+        clients, self._clients = self._clients, set()
+        self._stranded |= clients
+        for writer in clients:
+            writer.transport.abort()
+        return len(clients)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_refusing:
             writer.transport.abort()
@@ -43,6 +53,7 @@ class Proxy:
             writer.transport.abort()
             return
         self._writers |= {writer, back}
+        self._clients.add(writer)
         for source, target in ((reader, back), (onward, writer)):
             task = asyncio.ensure_future(self._pass(source, target, (writer, back)))
             self._tasks.add(task)
@@ -54,14 +65,18 @@ class Proxy:
         target: asyncio.StreamWriter,
         both: tuple[asyncio.StreamWriter, asyncio.StreamWriter],
     ) -> None:
+        client = both[0]
         try:
             while data := await source.read(64 * 1024):
-                target.write(data)
-                await target.drain()
+                if client not in self._stranded:
+                    target.write(data)
+                    await target.drain()
         except (ConnectionError, OSError):
             pass
         finally:
-            for writer in both:
+            self._clients.discard(client)
+            gone = (client,) if client in self._stranded and target is not client else both
+            for writer in gone:
                 self._writers.discard(writer)
                 writer.transport.abort()
 

@@ -10,8 +10,9 @@ from grpc import aio
 
 from a11_grpc._proto.action_service_pb2 import ListActionsRequest
 from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
+from a11_grpc.client.diagnosis import explain
 from a11_grpc.session.connection import Metadata
-from a11_grpc.wire.status import Code, ConnectError
+from a11_grpc.wire.status import Code, ConnectError, StatusError, error_from_grpc
 
 CONNECT_TIMEOUT = 10.0
 """How long connecting may take, in seconds."""
@@ -62,7 +63,9 @@ class Address:
             raise _fault(url, "it has no port")
         self.is_secure = parts.scheme == "https"
         shown = f"[{host}]" if ":" in host else host
-        self.target = f"{shown}:{port or (443 if self.is_secure else 80)}"
+        self.host = host
+        self.port = port or (443 if self.is_secure else 80)
+        self.target = f"{shown}:{self.port}"
         self.url = f"{parts.scheme}://{self.target}"
 
     def channel(self, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
@@ -87,23 +90,36 @@ async def reach(channel: aio.Channel, address: Address, metadata: Metadata) -> N
                     cause = await _cause(channel, metadata)
                     if cause is None:
                         return
-                    raise _unreachable(address, cause)
+                    raise await _unreachable(address, cause)
                 await channel.wait_for_state_change(state)
                 state = channel.get_state(try_to_connect=True)
     except TimeoutError as error:
-        raise _unreachable(address, f"no answer within {CONNECT_TIMEOUT:g} s") from error
+        cause = f"no answer within {CONNECT_TIMEOUT:g} s"
+        raise await _unreachable(address, cause) from error
 
 
-async def _cause(channel: aio.Channel, metadata: Metadata) -> str | None:
-    """Why the channel cannot be used; None where it can, after all."""
+async def ping(channel: aio.Channel, metadata: Metadata) -> None:
+    """Asks for something small.
+
+    Raises:
+        StatusError: What it failed with.
+    """
     try:
         await ActionServiceStub(channel).ListActions(
             ListActionsRequest(page_size=1), metadata=tuple(metadata), timeout=CONNECT_TIMEOUT
         )
     except aio.AioRpcError as error:
+        raise error_from_grpc(error) from error
+
+
+async def _cause(channel: aio.Channel, metadata: Metadata) -> str | None:
+    """Why the channel cannot be used; None where it can, after all."""
+    try:
+        await ping(channel, metadata)
+    except StatusError as error:
         # Any other code is the server's own answer.
-        if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return error.details() or "no connection"
+        if error.code is Code.UNAVAILABLE:
+            return error.message or "no connection"
     return None
 
 
@@ -115,5 +131,7 @@ def _fault(url: str, fault: str) -> ConnectError:
     )
 
 
-def _unreachable(address: Address, cause: str) -> ConnectError:
+async def _unreachable(address: Address, cause: str) -> ConnectError:
+    secure = address.is_secure
+    cause = await explain(address.host, address.port, is_secure=secure, cause=cause)
     return ConnectError(Code.UNAVAILABLE, f"cannot reach the server at {address.url}: {cause}")

@@ -11,7 +11,7 @@ from typing import Any, Self
 import grpc
 
 from a11_grpc._proto.interaction_pb2 import Interaction
-from a11_grpc.client.address import Address, reach
+from a11_grpc.client.address import Address, ping, reach
 from a11_grpc.client.call import Call
 from a11_grpc.client.events import Log, Output
 from a11_grpc.client.execute import (
@@ -295,20 +295,35 @@ class Client:
 
     # Hosting.
 
-    async def host(self, registry: Registry) -> None:
+    async def host(self, registry: Registry) -> Mapping[str, Status]:
         """Hosts the actions of a registry, those added and removed later included.
 
-        Answers once the service serves them; those that it does not serve are in `refused`.
+        Answers once the service serves them, with those that it does not serve, and why; they are
+        logged as warnings too, and are in `refused`.
 
         Raises:
             StatusError: UNAVAILABLE where the service is not reached.
         """
         await self._parts.add(registry)
+        return {name: status for name, status in self.refused.items() if name in registry}
 
     @property
     def refused(self) -> Mapping[str, Status]:
         """The hosted actions that the service does not serve, and why."""
         return self._parts.keeper.refused
+
+    @property
+    def url(self) -> str:
+        """Where it is connected to."""
+        return self._parts.address.url
+
+    async def ping(self) -> None:
+        """Asks the service for an answer.
+
+        Raises:
+            StatusError: UNAVAILABLE where there is none.
+        """
+        await ping(self._parts.channel, self._parts.metadata)
 
     @property
     def session_id(self) -> str | None:
@@ -382,10 +397,12 @@ def connect(
         name: Who this program is, for people and logs.
         metadata: Sent with every request, such as an `authorization`.
         registry: Actions to host from the start.
-        credentials: For https: other than the web's root certificates.
+        credentials: For https: other than the web's root certificates, such as
+            `grpc.ssl_channel_credentials(pem)` for an authority of one's own.
 
     Raises (when awaited):
-        ConnectError: Where the address is none, or nobody answers there within 10 s.
+        ConnectError: Where the address is none, or nobody answers there within 10 s; says so
+            where TLS is spoken on one side alone, or the certificate is not trusted.
         StatusError: What the service refuses the session with, where a registry is given.
     """
 

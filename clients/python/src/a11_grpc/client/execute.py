@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from grpc import aio
 
 from a11_grpc._proto import action_service_pb2 as pb
 from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
+from a11_grpc._proto.chunk_pb2 import NodeFragment
 from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc.client.events import Log, log_from_proto
-from a11_grpc.client.outputs import FieldReader, result_value
-from a11_grpc.client.reply import Config, put_reply
+from a11_grpc.client.outputs import FieldReader, result_outputs, result_value
+from a11_grpc.client.reply import Config, check_configs, put_reply
+from a11_grpc.client.resending import Resending
 from a11_grpc.interaction.backend import Backend, backend_from_proto, backend_to_proto
 from a11_grpc.schema import ActionSchema
 from a11_grpc.wire.json import load_json
 from a11_grpc.wire.status import (
+    Code,
     Status,
     StatusError,
-    error_from_grpc,
     status_from_proto,
     status_to_proto,
 )
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 """How much longer than its calls a request may take, in seconds."""
+CALL_SECONDS = 300.0
+"""How long the service lets a call take, where nothing else is said, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,19 @@ class RejectedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """How one call ended; `value` is its result, None where it failed."""
+    """How one call ended.
+
+    `value` is what `Client.call` answers: the value of the action's one output (or of the one that
+    is the whole result), a dict where it has several; None where it failed. `outputs` is always a
+    dict, by the names of the outputs; those that are no part of the result are not in it.
+    """
 
     id: str
     name: str
     status: Status
     log: str = ""
     value: Any = None
+    outputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,56 +164,120 @@ class Execution:
             )
         return request
 
-    @property
-    def rpc_timeout(self) -> float | None:
-        """The deadline of the RPC: the calls end before it."""
-        return None if self.timeout is None else self.timeout + ANSWER_SECONDS
+    def resending(self) -> Resending:
+        """Its attempts; the calls end before their deadline."""
+        calls = CALL_SECONDS if self.timeout is None else self.timeout
+        is_recorded = self.store and bool(self.conversation)
+        return Resending(is_recorded=is_recorded, seconds=calls + ANSWER_SECONDS)
 
 
 async def execute(parts: Parts, execution: Execution, headers: Mapping[str, bytes]) -> Result:
-    """Runs the calls of a turn."""
-    try:
-        response = await ActionServiceStub(parts.channel).ExecuteActionsFromInteraction(
-            execution.request(),
-            metadata=_metadata(parts, headers),
-            timeout=execution.rpc_timeout,
-        )
-    except aio.AioRpcError as error:
-        raise error_from_grpc(error) from error
-    return await _result(parts, response)
+    """Runs the calls of a turn; a recorded round is asked for again when its connection breaks."""
+    request, resending = execution.request(), execution.resending()
+    await check_configs(parts, request, execution.action_configs)
+    service = ActionServiceStub(parts.channel)
+    while True:
+        try:
+            response = await service.ExecuteActionsFromInteraction(
+                request, metadata=_metadata(parts, headers), timeout=_timeout(execution, resending)
+            )
+            return await _result(parts, response)
+        except aio.AioRpcError as failure:
+            await resending.failed(failure)
 
 
 async def execute_stream(
     parts: Parts, execution: Execution, headers: Mapping[str, bytes]
 ) -> AsyncGenerator[ExecuteEvent, None]:
-    """Runs the calls of a turn and yields what happens; leaving it cancels them."""
-    rpc = ActionServiceStub(parts.channel).StreamActionsFromInteraction(
-        pb.StreamActionsFromInteractionRequest(request=execution.request()),
-        metadata=_metadata(parts, headers),
-        timeout=execution.rpc_timeout,
-    )
-    readers: dict[tuple[str, str], FieldReader] = {}
-    try:
-        async for message in rpc:
-            kind = message.WhichOneof("event")
-            if kind == "started":
-                yield Started(message.started.id, message.started.name)
-            elif kind == "log":
-                yield Narrated(message.log.id, log_from_proto(message.log.entry))
-            elif kind == "output":
-                for fragment in message.output.fragments:
-                    key = (message.output.id, fragment.id)
-                    reader = readers.setdefault(key, FieldReader())
-                    if reader.add(fragment):
-                        yield Produced(message.output.id, fragment.id, reader.latest())
-            elif kind == "finished":
-                yield Ended(_call_result(message.finished, None))
-            elif kind == "summary":
-                yield Summary(await _result(parts, message.summary))
-    except aio.AioRpcError as error:
-        raise error_from_grpc(error) from error
-    finally:
-        rpc.cancel()
+    """Runs the calls of a turn and yields what happens; leaving it cancels them.
+
+    Of a recorded round that is asked for again the service tells what runs from then on, and what
+    it told before is not yielded again; calls that ended meanwhile are told from the summary.
+    """
+    request, resending = execution.request(), execution.resending()
+    await check_configs(parts, request, execution.action_configs)
+    told = Told()
+    while True:
+        rpc = ActionServiceStub(parts.channel).StreamActionsFromInteraction(
+            pb.StreamActionsFromInteractionRequest(request=request),
+            metadata=_metadata(parts, headers),
+            timeout=_timeout(execution, resending),
+        )
+        told.begin()
+        try:
+            async for message in rpc:
+                kind = message.WhichOneof("event")
+                if kind == "started":
+                    if told.started(message.started.id):
+                        yield Started(message.started.id, message.started.name)
+                elif kind == "log":
+                    yield Narrated(message.log.id, log_from_proto(message.log.entry))
+                elif kind == "output":
+                    for fragment in message.output.fragments:
+                        for value in told.values(message.output.id, fragment):
+                            yield Produced(message.output.id, fragment.id, value)
+                elif kind == "finished":
+                    if told.ended(message.finished.id):
+                        yield Ended(_call_result(message.finished))
+                elif kind == "summary":
+                    result = await _result(parts, message.summary)
+                    for call in message.summary.results:
+                        if told.ended(call.id):
+                            yield Ended(_call_result(call))
+                    yield Summary(result)
+                    return
+            # The service ends with a summary, or with a status.
+            raise StatusError(Code.UNAVAILABLE, "the events ended before the summary")
+        except aio.AioRpcError as failure:
+            await resending.failed(failure)
+        finally:
+            rpc.cancel()
+
+
+class Told:
+    """What was told of a round, which is not told again."""
+
+    def __init__(self) -> None:
+        self._started: set[str] = set()
+        self._ended: set[str] = set()
+        self._next: dict[tuple[str, str], int] = {}
+        self._readers: dict[tuple[str, str], FieldReader] = {}
+
+    def begin(self) -> None:
+        """An attempt begins, whose outputs are whole again."""
+        self._readers.clear()
+
+    def started(self, call: str) -> bool:
+        """Whether that is news."""
+        return _added(self._started, call)
+
+    def ended(self, call: str) -> bool:
+        """Whether that is news."""
+        return _added(self._ended, call)
+
+    def values(self, call: str, fragment: NodeFragment) -> Iterator[Any]:
+        """The value of a piece, if it has one that is news."""
+        key = (call, fragment.id)
+        reader = self._readers.setdefault(key, FieldReader())
+        has_value = reader.add(fragment)
+        if fragment.HasField("seq"):
+            if fragment.seq < self._next.get(key, 0):
+                return
+            self._next[key] = fragment.seq + 1
+        if has_value:
+            yield reader.latest()
+
+
+def _added(known: set[str], id: str) -> bool:
+    if id in known:
+        return False
+    known.add(id)
+    return True
+
+
+def _timeout(execution: Execution, resending: Resending) -> float | None:
+    """The deadline of an attempt: none where none was asked for."""
+    return None if execution.timeout is None else resending.time_left()
 
 
 def _metadata(parts: Parts, headers: Mapping[str, bytes]) -> tuple[tuple[str, str | bytes], ...]:
@@ -219,11 +293,13 @@ def _metadata(parts: Parts, headers: Mapping[str, bytes]) -> tuple[tuple[str, st
 async def _result(parts: Parts, response: pb.ExecuteActionsFromInteractionResponse) -> Result:
     results = []
     for call in response.results:
-        value = None
-        if not call.status.code and call.id in response.interaction.action_outputs:
-            fragments = response.interaction.action_outputs[call.id].fragments
-            value = result_value(fragments, await _schema(parts, call.name))
-        results.append(_call_result(call, value))
+        outputs, value = {}, None
+        if not call.status.code:
+            fragments = _fragments(response, call.id)
+            schema = await _schema(parts, call.name)
+            outputs = result_outputs(fragments, schema)
+            value = result_value(outputs, schema)
+        results.append(_call_result(call, value, outputs))
     return Result(
         [load_json(message) for message in response.messages],
         response.interaction,
@@ -232,8 +308,19 @@ async def _result(parts: Parts, response: pb.ExecuteActionsFromInteractionRespon
     )
 
 
-def _call_result(call: pb.CallResult, value: Any) -> CallResult:
-    return CallResult(call.id, call.name, status_from_proto(call.status), call.log, value)
+def _call_result(
+    call: pb.CallResult, value: Any = None, outputs: Mapping[str, Any] | None = None
+) -> CallResult:
+    status = status_from_proto(call.status)
+    return CallResult(call.id, call.name, status, call.log, value, outputs or {})
+
+
+def _fragments(
+    response: pb.ExecuteActionsFromInteractionResponse, call: str
+) -> Sequence[NodeFragment]:
+    outputs = response.interaction.action_outputs
+    # Looking a message up in a map makes it.
+    return outputs[call].fragments if call in outputs else ()
 
 
 async def _schema(parts: Parts, name: str) -> ActionSchema | None:

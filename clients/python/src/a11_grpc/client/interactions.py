@@ -1,83 +1,72 @@
-"""Conversations of the service: append, read, watch, convert."""
+"""Conversations of the service: append, read, watch, check, convert."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
+from typing import TypeVar
 
 from grpc import aio
 
 from a11_grpc._proto import interaction_service_pb2 as pb
 from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ROLE_USER, Interaction
 from a11_grpc._proto.interaction_service_pb2_grpc import InteractionServiceStub
+from a11_grpc.client.conversation import (
+    Appended,
+    ConversationRecord,
+    Converted,
+    Normalized,
+    Validation,
+    appended_from_proto,
+    converted_from_proto,
+    normalized_from_proto,
+    record_from_proto,
+    validation_from_proto,
+)
 from a11_grpc.client.reply import reply_json
 from a11_grpc.interaction.backend import Backend, backend_to_proto
-from a11_grpc.interaction.portable import from_json
 from a11_grpc.session.connection import Metadata
 from a11_grpc.wire.chunk import JSON, Chunk, chunk_to_proto
-from a11_grpc.wire.json import load_json
-from a11_grpc.wire.status import Reason, StatusError, error_from_grpc
+from a11_grpc.wire.status import Code, Reason, StatusError, error_from_grpc
 
 T = TypeVar("T")
 
 PROTOBUF = "application/x-protobuf;type=a11.v1.Interaction"
 """The media type of an encoded interaction."""
+PORTABLE_JSON = "application/json;type=a11.sdk.Interaction"
+"""The media type of an interaction's portable JSON."""
 
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Where an interaction stands; `existed`: it was there before, and nothing was added."""
-
-    position: int
-    existed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One interaction of a conversation."""
-
-    conversation: str
-    position: int
-    id: str
-    appended_at: datetime
-    interaction: Interaction
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A conversation for a provider: its messages, and what could not be said as it was."""
-
-    messages: list[Any]
-    system: str | None
-    dropped: list[str]
-    added: list[str]
+LEAST_PAUSE, MOST_PAUSE = 0.05, 2.0
+"""How long to wait before a watcher's connection is made again, in seconds, doubled each time."""
 
 
 class Interactions:
-    """The conversations of a service with a store."""
+    """The conversations of a service with a store, and its conversions between providers."""
 
     def __init__(self, channel: aio.Channel, metadata: Metadata) -> None:
         self._service = InteractionServiceStub(channel)
         self._metadata = tuple(metadata)
 
-    async def append(self, conversation: str, interaction: Interaction) -> Appended:
-        """Appends an interaction, as its encoded bytes, which are kept as they are.
+    async def append(self, conversation: str, interaction: Interaction | str) -> Appended:
+        """Appends an interaction, or its portable JSON; the first makes the conversation.
+
+        What is appended is kept byte for byte. The same again changes nothing.
 
         Raises:
             StatusError: ALREADY_EXISTS for another of that id, FAILED_PRECONDITION where its
                 `previous_interaction_id` is not there, UNIMPLEMENTED without a store.
         """
-        encoded = pb.EncodedInteraction(
-            media_type=PROTOBUF, data=interaction.SerializeToString(deterministic=True)
-        )
+        if isinstance(interaction, str):
+            encoded = pb.EncodedInteraction(media_type=PORTABLE_JSON, data=_utf8(interaction))
+        else:
+            data = interaction.SerializeToString(deterministic=True)
+            encoded = pb.EncodedInteraction(media_type=PROTOBUF, data=data)
         request = pb.AppendInteractionRequest(conversation=conversation, encoded=encoded)
         answer = await _asked(self._service.AppendInteraction(request, metadata=self._metadata))
-        return Appended(answer.position, answer.existed)
+        return appended_from_proto(answer)
 
-    async def get(self, conversation: str, id: str) -> Record:
-        """One interaction.
+    async def get(self, conversation: str, id: str) -> ConversationRecord:
+        """One interaction by its id.
 
         Raises:
             StatusError: NOT_FOUND.
@@ -86,51 +75,58 @@ class Interactions:
             conversation=conversation, id=id, form=pb.RECORD_FORM_ENCODED
         )
         answer = await _asked(self._service.GetInteraction(request, metadata=self._metadata))
-        return _record(answer.record)
+        return record_from_proto(answer.record)
 
     async def list(
-        self, conversation: str, after_position: int = 0
-    ) -> AsyncGenerator[Record, None]:
-        """The interactions of a conversation in order, page by page.
+        self, conversation: str, *, after: int = 0
+    ) -> AsyncGenerator[ConversationRecord, None]:
+        """The interactions of a conversation in order, after a position or all, page by page.
 
         Raises:
             StatusError: NOT_FOUND for a conversation that is not there.
         """
         request = pb.ListInteractionsRequest(
-            conversation=conversation,
-            after_position=after_position,
-            form=pb.RECORD_FORM_ENCODED,
+            conversation=conversation, after_position=after, form=pb.RECORD_FORM_ENCODED
         )
         while True:
             page = await _asked(self._service.ListInteractions(request, metadata=self._metadata))
             for record in page.records:
-                yield _record(record)
+                yield record_from_proto(record)
             if not page.next_after_position:
                 return
             request.after_position = page.next_after_position
 
     async def watch(
-        self, conversation: str, after_position: int = 0
-    ) -> AsyncGenerator[Record, None]:
-        """The interactions of a conversation in order, those to come included, without end.
+        self, conversation: str, *, after: int = 0
+    ) -> AsyncGenerator[ConversationRecord, None]:
+        """The interactions of a conversation in order, and then each that is appended.
+
+        It ends when the loop is left. A connection that breaks is made again, for as long as it
+        takes; nothing is missed, and nothing comes twice.
 
         Raises:
-            StatusError: UNAVAILABLE where the connection breaks: go on after the last position.
+            StatusError: What the service refuses it with.
         """
         request = pb.WatchInteractionsRequest(
-            conversation=conversation,
-            after_position=after_position,
-            form=pb.RECORD_FORM_ENCODED,
+            conversation=conversation, after_position=after, form=pb.RECORD_FORM_ENCODED
         )
-        rpc = self._service.WatchInteractions(request, metadata=self._metadata)
-        try:
-            async for message in rpc:
-                if message.HasField("record"):
-                    yield _record(message.record)
-        except aio.AioRpcError as error:
-            raise error_from_grpc(error) from error
-        finally:
-            rpc.cancel()
+        pause = LEAST_PAUSE
+        while True:
+            rpc = self._service.WatchInteractions(request, metadata=self._metadata)
+            try:
+                async for message in rpc:
+                    if message.HasField("record"):
+                        pause = LEAST_PAUSE
+                        request.after_position = message.record.position
+                        yield record_from_proto(message.record)
+            except aio.AioRpcError as failure:
+                error = error_from_grpc(failure)
+                if error.code is not Code.UNAVAILABLE:
+                    raise error from failure
+            finally:
+                rpc.cancel()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, MOST_PAUSE)
 
     async def delete(self, conversation: str) -> int:
         """Deletes a conversation; answers how many interactions it had."""
@@ -138,9 +134,9 @@ class Interactions:
         answer = await _asked(self._service.DeleteConversation(request, metadata=self._metadata))
         return answer.deleted
 
-    async def conversations(self, name_prefix: str = "") -> AsyncGenerator[str, None]:
-        """The names of the conversations, page by page."""
-        request = pb.ListConversationsRequest(name_prefix=name_prefix)
+    async def conversations(self, prefix: str = "") -> AsyncGenerator[str, None]:
+        """The names of the conversations, those that begin with `prefix`, page by page."""
+        request = pb.ListConversationsRequest(name_prefix=prefix)
         while True:
             page = await _asked(self._service.ListConversations(request, metadata=self._metadata))
             for conversation in page.conversations:
@@ -149,40 +145,72 @@ class Interactions:
                 return
             request.page_token = page.next_page_token
 
-    async def normalize(self, turn: Interaction | object) -> Sequence[pb.NormalizedPart]:
-        """A turn in a provider's shape as parts that have none.
+    async def validate(self, turn: Interaction | str) -> Validation:
+        """Everything that is wrong with an interaction, or with its JSON in either form; notes too.
 
         Raises:
-            StatusError: INVALID_ARGUMENT for a shape that is not known.
+            StatusError: INVALID_ARGUMENT for a text that is no interaction at all.
         """
-        request = pb.NormalizeInteractionRequest(interaction=_turn(turn))
+        request = pb.ValidateInteractionRequest()
+        if isinstance(turn, str):
+            request.interaction_json = _utf8(turn).decode()
+        else:
+            request.interaction.CopyFrom(turn)
+        answer = await _asked(self._service.ValidateInteraction(request, metadata=self._metadata))
+        return validation_from_proto(answer)
+
+    async def normalize(self, turn: Interaction | object) -> Normalized:
+        """A turn in no provider's shape: its texts, pictures, calls and results.
+
+        Args:
+            turn: An interaction, its JSON text in either form, or a provider's message as it came:
+                an SDK's object, or a dict.
+
+        Raises:
+            StatusError: INVALID_ARGUMENT for what is none of them.
+        """
+        request = pb.NormalizeInteractionRequest()
+        if isinstance(turn, str):
+            request.interaction_json = _utf8(turn).decode()
+        else:
+            request.interaction.CopyFrom(_turn(turn))
         answer = await _asked(self._service.NormalizeInteraction(request, metadata=self._metadata))
-        return answer.parts
+        return normalized_from_proto(answer)
 
     async def convert(
         self,
-        to: Backend | str,
+        source: str | Iterable[Interaction | object],
         *,
-        conversation: str = "",
-        interactions: Sequence[Interaction] = (),
-        up_to_position: int = 0,
+        to: Backend | str,
         dialect: str = "",
+        up_to: int = 0,
     ) -> Converted:
-        """A conversation, or the interactions given, as another provider's messages."""
-        request = pb.ConvertInteractionsRequest(
-            conversation=conversation,
-            up_to_position=up_to_position,
-            interactions=interactions,
-            to=backend_to_proto(to),
-            dialect=dialect,
-        )
+        """A conversation as the exact messages that a provider is to be sent next.
+
+        Args:
+            source: Its name, or its turns: interactions, or messages of providers.
+            to: The provider.
+            dialect: For gpt `chat`, `responses` or `functions`; for gemini `interactions` or
+                `generate_content`.
+            up_to: The last position that counts, of a conversation that is named; 0: all.
+
+        Raises:
+            StatusError: NOT_FOUND for a conversation that is not there, INVALID_ARGUMENT for a
+                provider or a turn that is none.
+        """
+        request = pb.ConvertInteractionsRequest(to=backend_to_proto(to), dialect=dialect)
+        if isinstance(source, str):
+            if not source:
+                message = "a conversation's name is not empty; give it, or a list of turns"
+                raise StatusError.of(Reason.INVALID_REQUEST, message)
+            request.conversation, request.up_to_position = source, up_to
+        elif isinstance(source, (Interaction, Mapping)):
+            message = "source: a conversation's name or a list of turns; this is one turn"
+            raise StatusError.of(Reason.INVALID_REQUEST, message)
+        else:
+            request.interactions.extend(_turn(turn) for turn in source)
         answer = await _asked(self._service.ConvertInteractions(request, metadata=self._metadata))
-        return Converted(
-            [load_json(message) for message in answer.messages],
-            answer.system if answer.HasField("system") else None,
-            [_note(note) for note in answer.dropped],
-            [_note(note) for note in answer.added],
-        )
+        return converted_from_proto(answer)
 
 
 async def _asked(rpc: Awaitable[T]) -> T:
@@ -192,39 +220,22 @@ async def _asked(rpc: Awaitable[T]) -> T:
         raise error_from_grpc(error) from error
 
 
-def _record(message: pb.InteractionRecord) -> Record:
-    if message.WhichOneof("body") == "interaction":
-        interaction = message.interaction
-    elif message.encoded.media_type.startswith("application/json"):
-        interaction = from_json(message.encoded.data)
-    else:
-        try:
-            interaction = Interaction.FromString(message.encoded.data)
-        except Exception as error:
-            text = f"interaction {message.id!r} cannot be read back"
-            raise StatusError.of(Reason.RECORD_BROKEN, text) from error
-    return Record(
-        message.conversation,
-        message.position,
-        message.id,
-        message.appended_at.ToDatetime(tzinfo=UTC),
-        interaction,
-    )
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        message = "a lone surrogate has no place in a text"
+        raise StatusError.of(Reason.INVALID_REQUEST, message) from error
 
 
 def _turn(turn: Interaction | object) -> Interaction:
     """A turn in a provider's shape as an interaction that holds it."""
     if isinstance(turn, Interaction):
         return turn
-    role = turn.get("role") if isinstance(turn, Mapping) else None
+    role = turn.get("role") if isinstance(turn, Mapping) else getattr(turn, "role", None)
     found = Interaction(role=ROLE_USER if role in _USERS else ROLE_MODEL)
     found.content.append(chunk_to_proto(Chunk(JSON, reply_json(turn).encode())))
     return found
 
 
 _USERS = ("user", "tool", "developer", "system")
-
-
-def _note(note: pb.ConversionNote) -> str:
-    where = f"{note.interaction_id}: " if note.interaction_id else ""
-    return f"{where}{note.what}: {note.why}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from a11_grpc._proto.chunk_pb2 import NodeFragment
@@ -47,21 +47,33 @@ class FieldReader:
         return self._decoder.joined(self.chunks)
 
 
-def result_value(fragments: Iterable[NodeFragment], schema: ActionSchema | None) -> Any:
-    """The result document: fields with their values, or the one value that is all of it."""
+def result_outputs(
+    fragments: Iterable[NodeFragment], schema: ActionSchema | None
+) -> dict[str, Any]:
+    """The outputs in a result, by name; by field, where the schema is not known."""
     readers: dict[str, FieldReader] = {}
     for fragment in fragments:
         readers.setdefault(fragment.id, FieldReader()).add(fragment)
     ports = _ports(schema) if schema is not None else {}
-    if WHOLE_ID in readers:
-        return readers[WHOLE_ID].value(ports.get(WHOLE_ID))
-    values = {field: reader.value(ports.get(field)) for field, reader in readers.items()}
+    outputs: dict[str, Any] = {}
     for field, port in ports.items():
-        if port.stream and field not in values:
-            if field == WHOLE_ID:
-                return []
-            values[field] = []
-    return values or None
+        reader = readers.pop(field, None)
+        if reader is not None:
+            outputs[port.name] = reader.value(port)
+        else:
+            outputs[port.name] = [] if port.stream else None
+    outputs.update({field: reader.value(None) for field, reader in readers.items()})
+    return outputs
+
+
+def result_value(outputs: Mapping[str, Any], schema: ActionSchema | None) -> Any:
+    """What `Client.call` answers for these outputs."""
+    if schema is None:
+        return next(iter(outputs.values())) if len(outputs) == 1 else dict(outputs) or None
+    whole = next((name for name, to in schema.output_to_json_field.items() if to == WHOLE), None)
+    if whole is not None or len(schema.outputs) == 1:
+        return outputs.get(schema.outputs[0].name if whole is None else whole)
+    return dict(outputs) or None
 
 
 def _ports(schema: ActionSchema) -> dict[str, Port]:

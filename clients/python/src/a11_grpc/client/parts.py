@@ -44,6 +44,8 @@ class Parts:
         self.schemas = Schemas(channel, metadata)
         self.host = Host(self)
         self.keeper = Keeper(channel, metadata, name, self.host.called, self.host.published)
+        self.doubted: set[str] = set()
+        """Keys of `action_configs` that were warned of."""
         self._loop = asyncio.get_running_loop()
         self._publishing: set[asyncio.Task[None]] = set()
 

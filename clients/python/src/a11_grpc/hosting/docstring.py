@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 _SECTION = re.compile(
     r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?|See Also):\s*$"
@@ -24,13 +21,13 @@ class Docstring:
     returns: str = ""
 
 
-def read_docstring(function: Callable[..., Any]) -> Docstring:
-    """Reads the docstring of a function: Google's sections, or Sphinx's fields."""
+def read_docstring(text: str) -> Docstring:
+    """Reads a docstring, without its indentation: Google's sections, or Sphinx's fields."""
     found = Docstring()
     described: list[str] = []
     section = ""
     name = ""
-    for line in (inspect.getdoc(function) or "").splitlines():
+    for line in text.splitlines():
         heading = _SECTION.match(line)
         sphinx = _FIELD.match(line)
         if heading:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +41,8 @@ class Invocation:
     function: Callable[..., Any]
     parameters: list[Parameter]
     returned: Returned
-
-    def __post_init__(self) -> None:
-        if not self.in_thread and any(not parameter.is_async for parameter in self.parameters):
-            raise ValueError("an async function takes its streams as AsyncIterator")
-
-    @property
-    def in_thread(self) -> bool:
-        """Whether the function would hold up the event loop."""
-        function = self.function
-        if not inspect.isroutine(function) and not inspect.isclass(function):
-            function = type(function).__call__
-        return not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function))
+    in_thread: bool
+    """Whether the function would hold up the event loop."""
 
 
 async def invoke(invocation: Invocation, context: Context) -> None:
@@ -116,13 +113,14 @@ def _blocking(values: Values, context: Context) -> Iterator[Any]:
 
 def _run_in_thread(invocation: Invocation, context: Context, arguments: dict[str, Any]) -> None:
     result = invocation.function(**arguments)
-    if inspect.isgenerator(result):
-        port, type = invocation.returned.ports[0]
+    returned = invocation.returned
+    if returned.is_single and returned.ports[0][0].stream and isinstance(result, Iterator):
+        port, type = returned.ports[0]
         for value in result:
             context.wait_for(context.write(port.name, _written(port, type, value)))
         context.wait_for(context.finish(port.name))
         return
-    context.wait_for(_settled(invocation.returned, context, result))
+    context.wait_for(_settled(returned, context, result))
 
 
 async def _settled(returned: Returned, context: Context, result: Any) -> None:
@@ -145,9 +143,13 @@ async def _write(returned: Returned, context: Context, result: Any) -> None:
             streams.append(_write_port(context, port, type, value))
         elif value is not None or not _is_absent(port):
             await _write_port(context, port, type, value)
-    async with asyncio.TaskGroup() as group:
-        for stream in streams:
-            group.create_task(stream)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for stream in streams:
+                group.create_task(stream)
+    except ExceptionGroup as several:
+        # The first to fail ended the others; its status is the call's.
+        raise several.exceptions[0] from None
 
 
 def _is_absent(port: Port) -> bool:
@@ -157,12 +159,20 @@ def _is_absent(port: Port) -> bool:
 
 async def _write_port(context: Context, port: Port, type: ValueType, value: Any) -> None:
     if not port.stream:
+        if value is None and type.is_binary and not port.required:
+            await context.finish(port.name)
+            return
         await context.write(port.name, _written(port, type, value))
         return
     if isinstance(value, AsyncIterable):
         async for item in value:
             await context.write(port.name, _written(port, type, item))
-    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+    elif isinstance(value, Iterator):
+        # Its next value may take its time.
+        end = object()
+        while (item := await context.in_thread(next, value, end)) is not end:
+            await context.write(port.name, _written(port, type, item))
+    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
         for item in value:
             await context.write(port.name, _written(port, type, item))
     elif value is not None:

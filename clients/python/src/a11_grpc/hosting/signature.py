@@ -5,18 +5,27 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Never, NoReturn
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from a11_grpc.hosting.context import Context
 from a11_grpc.hosting.docstring import Docstring, read_docstring
+from a11_grpc.hosting.function import Function
 from a11_grpc.hosting.invoke import Invocation, Returned, invoke
 from a11_grpc.hosting.outputs import Outputs
-from a11_grpc.hosting.types import ValueType, description_of, streamed, unwrap, without_none
+from a11_grpc.hosting.types import (
+    ValueType,
+    description_of,
+    is_binary,
+    shown,
+    streamed,
+    unwrap,
+    without_none,
+)
 from a11_grpc.schema import WHOLE, ActionSchema, Header, Port
 from a11_grpc.wire.chunk import Kind
 from a11_grpc.wire.json import JsonError, dump_json
@@ -50,18 +59,22 @@ def describe(
     Raises:
         ValueError: Names the action and what of it cannot become a schema.
     """
-    known = name or str(getattr(function, "__name__", ""))
+    known = name or getattr(function, "__name__", "") or type(function).__name__
     try:
-        hints = _hints(function, scope)
-        doc = read_docstring(function)
+        found = Function(function)
+        if not name and not found.name:
+            raise ValueError("it has no name: give it one, registry.action(name=…)")
+        known = name or found.name
+        hints = found.hints(scope)
+        doc = read_docstring(found.doc)
         parameters = [
-            _parameter(parameter, hints.get(parameter.name, Any), doc)
-            for parameter in inspect.signature(function).parameters.values()
+            _parameter(parameter, hints.get(parameter.name, Any), doc, found)
+            for parameter in found.parameters()
         ]
-        returned = _returned(hints.get("return", Any), doc)
-        invocation = Invocation(function, parameters, returned)
+        returned = _returned(hints.get("return", Any), doc, found)
     except ValueError as error:
         raise ValueError(f"action {known!r}: {error}") from error
+    invocation = Invocation(found.call, parameters, returned, in_thread=not found.is_async)
     ports = [port for port, _ in returned.ports]
     schema = ActionSchema(
         known,
@@ -83,24 +96,17 @@ def describe(
 _WHOLE_KINDS = (Kind.TEXT, Kind.JSON)
 
 
-def _hints(function: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
-    target = inspect.unwrap(function)
-    if not inspect.isroutine(target) and callable(target):
-        target = type(target).__call__
-    try:
-        return typing.get_type_hints(target, localns=dict(scope), include_extras=True)
-    except NameError as error:
-        raise ValueError(f"an annotation cannot be read: {error}") from error
-
-
-def _parameter(parameter: inspect.Parameter, hint: Any, doc: Docstring) -> Parameter:
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise ValueError(f"{parameter}: an action's parameters have names")
-    if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise ValueError(f"parameter {parameter.name!r} must not be positional-only")
+def _parameter(
+    parameter: inspect.Parameter, hint: Any, doc: Docstring, function: Function
+) -> Parameter:
     bare, notes = unwrap(hint)
-    if bare is Context:
+    if unwrap(without_none(hint))[0] is Context:
         return Parameter(parameter.name)
+    if parameter.name in ("ctx", "context") and bare in (Any, object):
+        raise ValueError(
+            f"parameter {parameter.name!r}: write `{parameter.name}: a11_grpc.Context` for the "
+            "call's context, or the type that the input has"
+        )
     default, required = parameter.default, parameter.default is parameter.empty
     if isinstance(default, FieldInfo):
         notes = [default, *notes]
@@ -113,11 +119,19 @@ def _parameter(parameter: inspect.Parameter, hint: Any, doc: Docstring) -> Param
     port_name = (field.alias if field is not None else None) or parameter.name
     described = description_of(notes) or doc.parameters.get(parameter.name, "")
     stream = streamed(bare)
-    if stream is None and default is None:
-        hint = without_none(hint)
+    alone = without_none(hint)
+    has_no_none = streamed(unwrap(alone)[0]) is not None or is_binary(alone)
+    if stream is None and (default is None or (has_no_none and alone is not hint)):
+        # None is no value of a stream, or among bytes: nothing is given, then.
+        default, required = (None, False) if required else (default, required)
+        hint = alone
         bare, _ = unwrap(hint)
         stream = streamed(bare)
     item, is_async = stream or (hint, True)
+    if function.is_async and not is_async:
+        raise ValueError(
+            f"parameter {parameter.name!r}: an async function takes a stream as AsyncIterator[T]"
+        )
     type = _type(f"parameter {parameter.name!r}", item, "validation")
     schema = type.json_schema
     if not required and default is not None and stream is None:
@@ -140,9 +154,15 @@ def _with_default(
     return {**schema, "default": written}
 
 
-def _returned(hint: Any, doc: Docstring) -> Returned:
+def _returned(hint: Any, doc: Docstring, function: Function) -> Returned:
     bare, notes = unwrap(hint)
-    if bare is None or bare is type(None):
+    if function.is_generator:
+        kind = "AsyncIterator" if function.is_async else "Iterator"
+        if bare is Any:
+            hint = bare = (AsyncIterator if function.is_async else Iterator)[Any]
+        elif streamed(bare) is None:
+            raise ValueError(f"it yields values, and so returns {kind}[T], not {shown(hint)}")
+    if bare in (None, type(None), NoReturn, Never):
         return Returned([], is_single=False)
     if inspect.isclass(bare) and issubclass(bare, Outputs):
         if not dataclasses.is_dataclass(bare):
@@ -163,8 +183,10 @@ def _output(name: str, hint: Any, described: str) -> tuple[Port, ValueType]:
         described = described or description_of(unwrap(item)[1])
         type = _type(f"output {name!r}", item, "serialization")
         return Port(name, type.media_type, described, False, True, type.json_schema), type
-    type = _type(f"output {name!r}", hint, "serialization")
-    return Port(name, type.media_type, described, True, False, type.json_schema), type
+    alone = without_none(hint)
+    optional = alone is not hint and is_binary(alone)
+    type = _type(f"output {name!r}", alone if optional else hint, "serialization")
+    return Port(name, type.media_type, described, not optional, False, type.json_schema), type
 
 
 def _type(what: str, hint: Any, mode: Any) -> ValueType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import types
 import typing
@@ -19,7 +20,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Union
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.errors import (
+    PydanticErrorMixin,
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+)
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import PydanticSerializationError
@@ -59,16 +64,28 @@ class ValueType:
         if bare is bytes or bare is Chunk:
             self.media_type = media or OCTETS
             return
+        if bare in (bytearray, memoryview):
+            raise ValueError(f"{bare.__name__} is no type of an action's: write bytes")
         try:
             self._adapter = TypeAdapter(plain_fields(hint))
             schema = self._adapter.json_schema(mode=mode, schema_generator=_Schema)
-        except (PydanticSchemaGenerationError, PydanticUserError) as error:
-            raise ValueError(f"{hint!r} has no JSON form: {error.message}") from error
+        except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
+            raise ValueError(f"{shown(hint)} has no JSON form: {_why(hint, error)}") from error
         self.json_schema = _inlined(schema) or None
+        if (place := _bytes_in(schema)) is not None:
+            raise ValueError(
+                f"{shown(hint)} has bytes in it{place}, and JSON has none: make them a port of "
+                "their own (`bytes` alone, or `bytes | None`), or write `pydantic.Base64Bytes`"
+            )
         is_text = _is_text(self.json_schema)
         self.media_type = media or (TEXT if is_text else JSON)
         if (kind_of(self.media_type) is Kind.TEXT) != is_text:
-            raise ValueError(f"{hint!r} is no value of {self.media_type}")
+            raise ValueError(f"{shown(hint)} is no value of {self.media_type}")
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether its values are bytes or chunks, on which None is no value."""
+        return self._adapter is None
 
     def read(self, chunk: Chunk) -> Any:
         """The value that a chunk stands for.
@@ -107,6 +124,46 @@ class ValueType:
             raise UnfitValueError(str(error)) from error
 
 
+def shown(hint: Any) -> str:
+    """A type as people write it."""
+    return hint.__name__ if inspect.isclass(hint) else repr(hint).replace("typing.", "")
+
+
+def _why(hint: Any, error: Exception) -> str:
+    if any(streamed(part) for part in _parts(hint)):
+        return "a stream is the whole of a parameter or a result: AsyncIterator[T], or | None"
+    text = error.message if isinstance(error, PydanticErrorMixin) else str(error)
+    # What pydantic says further is about its own configuration.
+    return text.split("\n")[0].partition(". Set `")[0]
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    for part in typing.get_args(hint):
+        yield part
+        yield from _parts(part)
+
+
+def _bytes_in(schema: Any, place: str = "") -> str | None:
+    """Where a schema has bytes that are not said to be base64, ` (.data[])`; None: nowhere."""
+    if isinstance(schema, list):
+        found = (_bytes_in(part, place) for part in schema)
+        return next((where for where in found if where is not None), None)
+    if not isinstance(schema, dict):
+        return None
+    if schema.get("format") == "binary" and schema.get("type") == "string":
+        return f" ({place})" if place else ""
+    inside: list[tuple[str, Any]] = []
+    for key, part in schema.items():
+        if key in ("properties", "$defs", "patternProperties"):
+            inside += [(f"{place}.{name}", value) for name, value in part.items()]
+        elif key in ("items", "prefixItems", "additionalProperties"):
+            inside.append((f"{place}[]", part))
+        elif key in ("anyOf", "oneOf", "allOf"):
+            inside.append((place, part))
+    found = (_bytes_in(part, where) for where, part in inside)
+    return next((where for where in found if where is not None), None)
+
+
 def unwrap(hint: Any) -> tuple[Any, list[Any]]:
     """A type without its `Annotated`, and what was said there."""
     notes: list[Any] = []
@@ -127,6 +184,11 @@ def plain_fields(hint: Any) -> Any:
     return result
 
 
+def is_binary(hint: Any) -> bool:
+    """Whether a type is that of bytes of some media type."""
+    return unwrap(hint)[0] in (bytes, Chunk)
+
+
 def description_of(notes: list[Any]) -> str:
     """What `Annotated` says for people: a text, or pydantic's `Field(description=…)`."""
     for note in notes:
@@ -139,7 +201,7 @@ def description_of(notes: list[Any]) -> str:
 
 def streamed(hint: Any) -> tuple[Any, bool] | None:
     """The type of a stream's items, and whether it is an async one; None for no stream."""
-    origin = typing.get_origin(hint)
+    origin = typing.get_origin(hint) or hint
     arguments = typing.get_args(hint)
     item = arguments[0] if arguments else Any
     if origin in (AsyncIterator, AsyncIterable, AsyncGenerator):

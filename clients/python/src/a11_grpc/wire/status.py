@@ -114,6 +114,7 @@ _CODES = {
     Reason.PEER_LOST: Code.UNAVAILABLE,
     Reason.SHUTTING_DOWN: Code.UNAVAILABLE,
     Reason.UNSUPPORTED: Code.UNIMPLEMENTED,
+    Reason.RECORD_BROKEN: Code.DATA_LOSS,
 }
 
 
@@ -207,7 +208,7 @@ def status_from_proto(message: status_pb2.Status) -> Status:
     if not message.code and not message.message and not message.reason:
         return OK
     code = Code(message.code) if message.code in _KNOWN_CODES else Code.UNKNOWN
-    return Status(code, _reason(message.reason), message.message, tuple(message.details))
+    return Status(code, reason_from_number(message.reason), message.message, tuple(message.details))
 
 
 def status_to_proto(status: Status) -> status_pb2.Status:
@@ -256,7 +257,8 @@ _REASONS: dict[int, Reason] = {
 }
 
 
-def _reason(number: int) -> Reason:
+def reason_from_number(number: int) -> Reason:
+    """The reason of a number; one that is unknown is unspecified."""
     return _REASONS.get(number, Reason.UNSPECIFIED)
 
 

@@ -1,7 +1,8 @@
 """Values of a port and the chunks that carry them.
 
 `application/json` and `*+json` ⇄ JSON values, `text/*` ⇄ `str`, all else ⇄ `Chunk`. A `Chunk` may
-be given anywhere, and `bytes` where the port is none of text and JSON.
+be given anywhere, `bytes` where the port is none of text and JSON, and on these two whatever has a
+JSON form: models, dates, UUIDs, enums.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from a11_grpc.wire.chunk import (
     chunk_to_proto,
     kind_of,
 )
-from a11_grpc.wire.json import dump_json, load_json
+from a11_grpc.wire.json import as_text, dump_json, load_json
 
 
 class UnfitError(ValueError):
@@ -67,10 +68,11 @@ class Encoder:
             except ValueError as error:
                 raise UnfitError(str(error)) from error
         if kind is Kind.TEXT:
-            if not isinstance(value, str):
+            text = as_text(value)
+            if text is None:
                 raise UnfitError(f"expected text, got {type(value).__name__}")
             try:
-                return value.encode("utf-8")
+                return text.encode("utf-8")
             except UnicodeEncodeError as error:
                 raise UnfitError("a lone surrogate has no place in a text") from error
         if isinstance(value, (bytes, bytearray, memoryview)):
