@@ -16,18 +16,18 @@ import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js"
 import {
   type ExecuteEvent,
   type ExecuteOptions,
-  eventOf,
   type Reply,
   type Result,
   requestOf,
-  resultOf,
 } from "./execute.js";
 import { Hosted, type Refused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
 import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
+import { askForEvents, askForResult, type RoundParts } from "./round.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
+import { timeoutOf } from "./timeout.js";
 
 /** How a client is made, whatever it is connected by. */
 export interface ClientOptions {
@@ -196,41 +196,28 @@ export class Client implements Caller {
    * Runs the tool calls of a model's reply, or of an interaction, in parallel. Every call
    * has a result; one call's failure touches no other.
    *
+   * A recorded round (`store`) is sent again by itself when the connection breaks, within
+   * its timeout: nothing runs twice. Others fail with UNAVAILABLE then, and what became of
+   * their calls is not known.
+   *
    * @param reply - The provider's reply as it came (an object of its SDK, JSON text), an
    * interaction, or the JSON of one.
    * @throws StatusError for a request that is refused as a whole.
    */
   async execute(reply: Reply, options: ExecuteOptions = {}): Promise<Result> {
-    try {
-      const request = requestOf(reply, options);
-      const client = createClient(ActionService, this.#driver.transport);
-      const response = await client.executeActionsFromInteraction(request, this.#rpc(options));
-      return await resultOf(response, (name) => this.#known(name));
-    } catch (error) {
-      throw StatusError.from(error);
-    }
+    return askForResult(this.#round(reply, options));
   }
 
-  /** The same, as events in the order they happen; the result is the last. */
+  /**
+   * The same, as events in the order they happen; the result is the last. Leaving the loop
+   * early cancels the calls. Where a recorded round is sent again, a call that had begun
+   * tells no more than its end, and nothing is told twice.
+   */
   async *executeStream(
     reply: Reply,
     options: ExecuteOptions = {},
   ): AsyncGenerator<ExecuteEvent, void, undefined> {
-    try {
-      const request = { request: requestOf(reply, options) };
-      const client = createClient(ActionService, this.#driver.transport);
-      for await (const message of client.streamActionsFromInteraction(
-        request,
-        this.#rpc(options),
-      )) {
-        const event = await eventOf(message, (name) => this.#known(name));
-        if (event !== undefined) {
-          yield event;
-        }
-      }
-    } catch (error) {
-      throw StatusError.from(error);
-    }
+    yield* askForEvents(this.#round(reply, options));
   }
 
   // Nodes.
@@ -351,10 +338,18 @@ export class Client implements Caller {
     return this.#schemas.get(name).catch(() => undefined);
   }
 
-  /** What goes along with a request for a model's calls. */
-  #rpc({ headers, signal }: ExecuteOptions) {
-    const { sessionId } = this;
-    const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
-    return { headers: { ...own, ...headers }, ...(signal === undefined ? {} : { signal }) };
+  #round(reply: Reply, options: ExecuteOptions): RoundParts {
+    return {
+      transport: this.#driver.transport,
+      request: requestOf(reply, options),
+      timeout: timeoutOf(options.timeout),
+      signal: options.signal,
+      headers: () => {
+        const { sessionId } = this;
+        const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
+        return { ...own, ...options.headers };
+      },
+      schemaOf: (name) => this.#known(name),
+    };
   }
 }

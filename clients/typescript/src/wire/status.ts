@@ -115,10 +115,17 @@ export class StatusError extends Error {
     });
   }
 
-  /** Whatever was thrown, as this error; `CANCELLED` for an abort. */
-  static from(error: unknown): StatusError {
+  /**
+   * Whatever was thrown, as this error; `CANCELLED` for an abort.
+   *
+   * @param what - `abort`: the error is what a signal was aborted with, whatever it is.
+   */
+  static from(error: unknown, what?: "abort"): StatusError {
     if (error instanceof StatusError) {
       return error;
+    }
+    if (what === "abort") {
+      return aborted(error);
     }
     if (error instanceof ConnectError) {
       const code = isBroken(error) ? "UNAVAILABLE" : codeName(error.code);
@@ -128,10 +135,7 @@ export class StatusError extends Error {
       });
     }
     if (isAbort(error)) {
-      return new StatusError("CANCELLED", "the caller cancelled", {
-        reason: "CANCELLED",
-        cause: error,
-      });
+      return aborted(error);
     }
     const message = error instanceof Error ? error.message : String(error);
     return new StatusError("UNKNOWN", message, { cause: error });
@@ -149,6 +153,10 @@ export class StatusError extends Error {
 /** An error for something that is wrong with what the caller gave. */
 export function invalid(message: string, reason: ReasonName = "INVALID_REQUEST"): StatusError {
   return new StatusError("INVALID_ARGUMENT", message, { reason });
+}
+
+function aborted(cause: unknown): StatusError {
+  return new StatusError("CANCELLED", "the caller cancelled", { reason: "CANCELLED", cause });
 }
 
 function isAbort(error: unknown): boolean {
