@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import * as z from "zod";
 import { type Client, connect, type ExecuteEvent, Registry } from "../src/index.js";
 import { until } from "./support/actions.js";
-import { type Proxy, startProxy } from "./support/proxy.js";
+import { startProxy, type Proxy as TestProxy } from "./support/proxy.js";
 import { type Server, startServer } from "./support/server.js";
 
 let folder: string;
@@ -55,7 +55,9 @@ const recorded = (which: string) => ({
 });
 
 /** Runs a test with a client behind a proxy. */
-async function behindProxy(run: (client: Client, proxy: Proxy) => Promise<void>): Promise<void> {
+async function behindProxy(
+  run: (client: Client, proxy: TestProxy) => Promise<void>,
+): Promise<void> {
   const proxy = await startProxy(server.address);
   const client = await connect(proxy.address);
   try {

@@ -186,8 +186,11 @@ export class Client implements Caller {
 
   /** Whether the service answers. @throws StatusError where it does not. */
   async ping(): Promise<void> {
-    const client = createClient(ActionService, this.#driver.transport);
-    await client.listActions({ pageSize: 1 });
+    try {
+      await createClient(ActionService, this.#driver.transport).listActions({ pageSize: 1 });
+    } catch (error) {
+      throw StatusError.from(error);
+    }
   }
 
   // Executing.
