@@ -71,7 +71,7 @@ export class HostedCall implements CallSink {
     );
     this.#inputs = inputs;
     for (const [id, { port, type }] of bind(this.#entry.outputs, frame.outputs)) {
-      const outbox = new Outbox(port, id, (fragment) => session.write(call, fragment));
+      const outbox = new Outbox("output", port, id, (fragment) => session.write(call, fragment));
       this.#outputs.set(port.name, { outbox, type });
     }
     const args = await inputs.arguments();

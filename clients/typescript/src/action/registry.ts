@@ -1,6 +1,6 @@
 /** What a program hosts: actions with their types and handlers. */
 
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import * as z from "zod";
 import {
   type ActionSchema,
@@ -80,7 +80,8 @@ export type Handler<
 ) =>
   | Returned<Output, Outputs>
   | Promise<Returned<Output, Outputs>>
-  | AsyncGenerator<z.input<Output>, void, undefined>;
+  | AsyncGenerator<z.input<Output>, void, undefined>
+  | Generator<z.input<Output>, void, undefined>;
 
 /** An action that can be run. @internal */
 export interface Entry {
@@ -196,6 +197,8 @@ function entryOf(definition: ActionDefinition, handler: Entry["handler"]): Entry
       idempotent: definition.idempotent ?? false,
       runnable: true,
     });
+    // What cannot be written could not be published.
+    toBinary(ActionSchemaSchema, schema);
     return { schema, input, inputs, outputs: ports, returnsOutput: outputs === undefined, handler };
   } catch (error) {
     throw new TypeError(`action "${name}": ${(error as Error).message}`);

@@ -10,7 +10,7 @@ import { ActionService } from "../gen/a11/v1/action_service_pb.js";
 import type { Dial } from "../session/connection.js";
 import { Keeper } from "../session/keeper.js";
 import type { Session } from "../session/session.js";
-import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
+import { DEADLINE, SESSION, type WireHeaders, wireHeaders } from "../wire/headers.js";
 import { invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
@@ -24,6 +24,7 @@ import { Hosted, type Refused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
 import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
+import { checkOptions, EXECUTE_OPTIONS, STREAM_OPTIONS } from "./options.js";
 import { askForEvents, askForResult, type RoundParts } from "./round.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
@@ -65,6 +66,7 @@ export class Client implements Caller {
   readonly #keeper: Keeper;
   readonly #schemas: Schemas;
   readonly #hosted: Hosted;
+  #isClosed = false;
 
   /** @internal */
   constructor(driver: Driver, options: ClientOptions) {
@@ -74,7 +76,7 @@ export class Client implements Caller {
     this.interactions = new Interactions(driver.transport);
     this.#keeper = new Keeper({
       dial: driver.dial,
-      name: options.name ?? "",
+      name: String(options.name ?? ""),
       hosted: () => this.#hosted.schemas(),
       host: (session, frame) => this.#hosted.run(session, frame, this),
       answered: (published, refused) => {
@@ -266,6 +268,7 @@ export class Client implements Caller {
 
   /** Ends the session, its calls with it, and lets go of the connection. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#hosted.clear();
     await this.#keeper.close();
     this.#driver.close();
@@ -281,23 +284,31 @@ export class Client implements Caller {
     options: CallOptions,
     others: Others,
   ): Promise<RunningCall> {
-    options.signal?.throwIfAborted();
+    // A stream's port was chosen before.
+    checkOptions(options, STREAM_OPTIONS, "a call");
+    if (typeof name !== "string") {
+      throw invalid(`an action's name is a text, not ${name === null ? "null" : typeof name}`);
+    }
+    if (options.signal?.aborted) {
+      throw StatusError.from(options.signal.reason, "abort");
+    }
+    if (this.#isClosed) {
+      throw closed();
+    }
+    const timed = { ...options, timeout: timeoutOf(options.timeout) };
+    const headers = wireHeaders(options.headers);
     const schema = await this.#schemas.get(name);
     const given = argumentsOf(schema, args, others);
-    const call = new RunningCall(
-      `call_${crypto.randomUUID().replaceAll("-", "")}`,
-      schema,
-      options,
-    );
-    if (await this.#isOneShot(given, others)) {
-      void runOneShot(this.#driver.transport, name, call, given, options);
+    const call = new RunningCall(`call_${crypto.randomUUID().replaceAll("-", "")}`, schema, timed);
+    if (this.#isOneShot(given, others)) {
+      void runOneShot(this.#driver.transport, name, call, given, headers, timed);
     } else {
-      this.#begin(await this.#keeper.session(), name, call, given, options);
+      this.#begin(await this.#keeper.session(), name, call, given, headers, timed);
     }
     return call;
   }
 
-  async #isOneShot(given: readonly Argument[], others: Others): Promise<boolean> {
+  #isOneShot(given: readonly Argument[], others: Others): boolean {
     const needed = others === "open" || given.some(isLive);
     return this.#driver.sessionCalls === "needed" && !needed && this.sessionId === undefined;
   }
@@ -307,11 +318,10 @@ export class Client implements Caller {
     action: string,
     call: RunningCall,
     given: readonly Argument[],
+    { [DEADLINE]: _, ...headers }: WireHeaders,
     options: CallOptions,
   ): void {
-    const headers = wireHeaders(options.headers);
-    // The time left says it, without a common clock.
-    delete headers[DEADLINE];
+    // The time left says it, without a common clock: the deadline is no header.
     const number = session.startCall(
       { id: call.id, action, headers, timeoutMs: options.timeout },
       call,
@@ -342,6 +352,11 @@ export class Client implements Caller {
   }
 
   #round(reply: Reply, options: ExecuteOptions): RoundParts {
+    checkOptions(options, EXECUTE_OPTIONS, "execute");
+    wireHeaders(options.headers);
+    if (this.#isClosed) {
+      throw closed();
+    }
     return {
       transport: this.#driver.transport,
       request: requestOf(reply, options),
@@ -355,4 +370,8 @@ export class Client implements Caller {
       schemaOf: (name) => this.#known(name),
     };
   }
+}
+
+function closed(): StatusError {
+  return new StatusError("CANCELLED", "the client is closed", { reason: "CANCELLED" });
 }

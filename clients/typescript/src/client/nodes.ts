@@ -43,7 +43,7 @@ export async function* readNode(
   options: NodeOptions,
 ): AsyncGenerator<unknown, void, undefined> {
   const client = createClient(NodeService, transport);
-  const decoder = new Decoder({ name: id, mediaType: OCTETS, unary: false });
+  const decoder = new Decoder({ name: id, mediaType: "", unary: false });
   const rpc = options.signal === undefined ? {} : { signal: options.signal };
   let offset = options.offset ?? 0;
   for (let attempt = 0; ; attempt++) {

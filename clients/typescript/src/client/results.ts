@@ -99,7 +99,7 @@ function isUnary(parts: readonly NodeFragment[]): boolean {
 }
 
 function fieldOf(parts: readonly NodeFragment[], unary: boolean): unknown {
-  const decoder = new Decoder({ name: "", mediaType: OCTETS, unary });
+  const decoder = new Decoder({ name: "", mediaType: "", unary });
   const values = parts.flatMap((part) => decoder.push(part) as unknown[]);
   return unary ? values[0] : values;
 }
@@ -169,8 +169,7 @@ export class Events {
   #output(id: string, fragment: NodeFragment): ExecuteEvent[] {
     const key = `${id}/${fragment.id}`;
     const decoder =
-      this.#decoders.get(key) ??
-      new Decoder({ name: fragment.id, mediaType: OCTETS, unary: false });
+      this.#decoders.get(key) ?? new Decoder({ name: fragment.id, mediaType: "", unary: false });
     this.#decoders.set(key, decoder);
     const field = fragment.id;
     return piecesOf(decoder, fragment).map((value) => ({ type: "output", id, field, value }));

@@ -5,7 +5,7 @@ import { ChunkSchema } from "../gen/a11/v1/chunk_pb.js";
 import { type Interaction, InteractionSchema, Role } from "../gen/a11/v1/interaction_pb.js";
 import { interactionFromJson, interactionFromProtoJson } from "../interaction/portable.js";
 import { encodeText, JSON_TYPE } from "../wire/chunk.js";
-import { type JsonValue, parseJson, stringifyJson } from "../wire/json.js";
+import { type JsonValue, parseJson, stringifyReply } from "../wire/json.js";
 import { invalid } from "../wire/status.js";
 
 /** An interaction, the JSON of one (text or parsed), or a provider's message as it came. */
@@ -67,7 +67,7 @@ export function holding(json: string, role: Role): Interaction {
 /** A message as JSON text. */
 export function jsonOf(message: string | object, what: string): string {
   try {
-    return typeof message === "string" ? message : stringifyJson(message);
+    return typeof message === "string" ? message : stringifyReply(message);
   } catch (error) {
     throw invalid(`the ${what} has no JSON form: ${(error as Error).message}`);
   }

@@ -36,6 +36,7 @@ export type CodeName = keyof typeof Code;
 export type ReasonName = keyof typeof Reason;
 
 const CODE_NAMES = Object.keys(Code) as CodeName[];
+const FAILURES = CODE_NAMES.slice(1).join(", ");
 
 /** The name of a code; UNKNOWN for a number that is none. */
 export function codeName(code: number): CodeName {
@@ -102,9 +103,19 @@ export class StatusError extends Error {
     options: { reason?: ReasonName; details?: readonly string[]; cause?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    if (!Object.hasOwn(Code, code) || code === "OK") {
+      throw new TypeError(`${String(code)} is no code of a failure; there are: ${FAILURES}`);
+    }
+    const { reason = "UNSPECIFIED", details = [] } = options;
+    if (!Object.hasOwn(Reason, reason)) {
+      throw new TypeError(`${String(reason)} is no reason`);
+    }
+    if (!details.every((detail) => typeof detail === "string")) {
+      throw new TypeError("details are texts, each one JSON value: JSON.stringify(fact)");
+    }
     this.code = code;
-    this.reason = options.reason ?? "UNSPECIFIED";
-    this.details = options.details ?? [];
+    this.reason = reason;
+    this.details = [...details];
   }
 
   /** The error of a status that is not OK. */
