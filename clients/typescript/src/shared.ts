@@ -41,6 +41,7 @@ export type {
   Note,
 } from "./client/interactions.js";
 export type { NodeOptions, NodeWriter } from "./client/nodes.js";
+export type { Turn } from "./client/turn.js";
 export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";
 export type { Interaction } from "./gen/a11/v1/interaction_pb.js";
 export {
@@ -56,6 +57,7 @@ export {
   userTurn,
 } from "./interaction/turns.js";
 export { isSame as isSameInteraction } from "./interaction/validity.js";
+export { version } from "./version.js";
 export { Chunk } from "./wire/chunk.js";
 export type { Headers } from "./wire/headers.js";
 export type { JsonValue } from "./wire/json.js";

@@ -191,6 +191,40 @@ test("what went wrong is named, with its code and reason", async () => {
   await check("order_status", { order_id: "A-404" }, "NOT_FOUND", "HANDLER_FAILED", /A-404/);
 });
 
+test("what cannot be meant is refused at the door, naming it", async () => {
+  const check = async (message: RegExp, args: unknown, options: unknown = {}) => {
+    const error = await failure(client.call("any", args as object, options as object));
+    assert.equal(error.code, "INVALID_ARGUMENT");
+    assert.match(error.message, message);
+  };
+  await check(/^input "value": a Map has no JSON form/, { value: new Map() });
+  await check(/^input "value": at\[0\]: NaN/, { value: { at: [Number.NaN] } });
+  await check(/^input "value": a: an invalid Date/, { value: { a: new Date("x") } });
+  await check(/^input "value": a text with half/, { value: "\ud800" });
+  await check(/^input "value": an? Buffer is bytes/, { value: Buffer.from("x") });
+  await check(/arguments are an object/, [1]);
+  await check(/arguments are an object/, null);
+  await check(/no option "timout"; there are: timeout/, { value: 1 }, { timout: 5 });
+  await check(/timeout: NaN/, { value: 1 }, { timeout: Number.NaN });
+  await check(/header "a"/, { value: 1 }, { headers: { a: 5 } });
+  const nameless = await failure(client.call(undefined as unknown as string));
+  assert.match(nameless.message, /name is a text, not undefined/);
+  const late = await failure(client.call("any", { value: 1 }, { timeout: 0 }));
+  assert.equal(late.code, "DEADLINE_EXCEEDED");
+  const date = new Date(0);
+  const instance = new (class {
+    date = date;
+    whole = 2 ** 62;
+  })();
+  const value = await client.call(
+    "any",
+    { value: instance },
+    { timeout: Number.POSITIVE_INFINITY },
+  );
+  assert.deepEqual(value, { date: date.toISOString(), whole: 2n ** 62n });
+  await assert.rejects(connect(server.address, { metdata: {} } as object), /no option "metdata"/);
+});
+
 test("an iterator that throws fails its call, with what it threw", async () => {
   async function* words() {
     yield "a";

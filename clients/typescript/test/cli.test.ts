@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { readCommand, UsageError } from "../src/cli/arguments.js";
 import { loadRegistry } from "../src/cli/module.js";
-import { connect } from "../src/index.js";
+import { connect, version } from "../src/index.js";
 import { runNode } from "./support/program.js";
 import { atRoot, type Server, startServer } from "./support/server.js";
 
@@ -66,7 +66,8 @@ test("what is wrong is said without a stack trace, with its exit code", async ()
   const none = await moduleOf("export const other = 5; console.log(Registry.name);");
   const one = await moduleOf("export default new Registry().action({ name: 'x' }, () => {});");
   const to = ["--server", server.address];
-  await check(["--help"], 0, /Exit codes/);
+  await check(["--help"], 0, /A11_SERVER_URL[\s\S]*Exit codes/);
+  await check(["--version"], 0, new RegExp(`^${version}\n$`));
   await check(["host", one], 2, /--server is missing/);
   await check(["host", none, ...to], 2, /neither REGISTRY nor a default/);
   await check(["host", `${none}#other`, ...to], 2, /no Registry/);
@@ -75,12 +76,14 @@ test("what is wrong is said without a stack trace, with its exit code", async ()
 });
 
 test("a command line is read, or what is wrong with it is said", async () => {
-  const check = (args: string[], expected: object | "help") =>
+  const check = (args: string[], expected: object | "help" | "version") =>
     assert.deepEqual(readCommand(args, {}), expected);
   const refuse = (args: string[], message: RegExp) =>
     assert.throws(() => readCommand(args, {}), { constructor: UsageError, message });
   check([], "help");
   check(["help"], "help");
+  check(["--version"], "version");
+  check(["-V"], "version");
   check(["host", "a.mjs#B", "--server", "x", "--name", "n"], {
     module: "a.mjs",
     symbol: "B",

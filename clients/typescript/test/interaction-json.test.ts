@@ -134,4 +134,15 @@ test("a user's turn is built, and a result appended, without a server", () => {
   const result = { messages: [{ role: "tool" }], interaction: create(InteractionSchema) };
   assert.deepEqual(appendResult([{ role: "user" }], result), [{ role: "user" }, { role: "tool" }]);
   assert.deepEqual(appendResult([first], result), [first, result.interaction]);
+  const shapeless = { messages: [], interaction: create(InteractionSchema) };
+  assert.throws(() => appendResult([{ role: "user" }], shapeless), { message: /`backend`/ });
+  assert.deepEqual(appendResult([], { ...shapeless, backend: "codex" }), []);
+  const kindOf = (bytes: Uint8Array) =>
+    userTurn("", { images: [bytes] }).content.map(({ metadata }) => metadata?.mediaType);
+  const latin = (text: string) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+  assert.deepEqual(kindOf(latin("\x89PNG\r\n\x1a\n...")), ["image/png"]);
+  assert.deepEqual(kindOf(latin("\xff\xd8\xff\xe0")), ["image/jpeg"]);
+  assert.deepEqual(kindOf(latin("GIF89a")), ["image/gif"]);
+  assert.deepEqual(kindOf(latin("RIFF1234WEBPVP8 ")), ["image/webp"]);
+  assert.throws(() => kindOf(latin("BM")), { message: /give a Chunk/ });
 });

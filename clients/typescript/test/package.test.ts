@@ -7,6 +7,7 @@ import { relative } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { build } from "esbuild";
+import { version } from "../src/index.js";
 import { atRoot } from "./support/server.js";
 
 const FOLDER = atRoot("clients/typescript/");
@@ -62,6 +63,11 @@ test("what is built type checks in a strict program without Node's types", async
   } finally {
     await rm(folder, { recursive: true });
   }
+});
+
+test("the version that is exported is the package's", async () => {
+  const text = await readFile(`${FOLDER}package.json`, "utf8");
+  assert.equal(version, JSON.parse(text).version);
 });
 
 test("every file says first what it is, and uses only the folders below its own", async () => {

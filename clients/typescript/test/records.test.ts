@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import * as z from "zod";
 import {
+  bytes,
   Chunk,
   type Client,
   connect,
@@ -73,6 +74,20 @@ test("an interaction is kept, handed out again, listed, watched and deleted", as
     ],
   );
   assert.ok(listed[1] && isSameInteraction(listed[1].interaction, next));
+  const after = [];
+  for await (const { id } of interactions.list("talk", { afterPosition: 1 })) {
+    after.push(id);
+  }
+  assert.deepEqual(after, [next.id]);
+  const named = [];
+  for await (const name of interactions.conversations("ta")) {
+    named.push(name);
+  }
+  assert.deepEqual(named, ["talk"]);
+  assert.equal((await interactions.conversations("nothing").next()).done, true);
+  await assert.rejects(interactions.list("talk", { afterPosition: -1 }).next(), {
+    code: "INVALID_ARGUMENT",
+  });
   await watching;
   abort.abort();
   assert.deepEqual(watched, [first.id, next.id]);
@@ -100,6 +115,17 @@ test("an interaction is validated, normalised, and converted for a provider", as
   const { messages, system } = await client.interactions.convert([turn], { to: "claude" });
   assert.equal(system, "Be brief.");
   assert.equal(messages.length, 1);
+  const message = { role: "user", content: [{ type: "text", text: "As it came." }] };
+  const raw = await client.interactions.normalize(message);
+  assert.deepEqual(raw, { role: "user", parts: [{ type: "text", text: "As it came." }] });
+  const json = JSON.parse(interactionToJson(turn));
+  assert.deepEqual(await client.interactions.normalize(json), { role, parts });
+  assert.deepEqual(await client.interactions.normalize(interactionToJson(turn)), { role, parts });
+  const both = await client.interactions.convert([turn, message], { to: "claude" });
+  assert.match(JSON.stringify(both.messages), /As it came/);
+  await assert.rejects(client.interactions.normalize("no JSON"), { code: "INVALID_ARGUMENT" });
+  const broken = await client.interactions.validate('{"created_at_millis": "x"}');
+  assert.equal(broken.valid, false);
   const gpt = await client.interactions.convert([turn], { to: "gpt", dialect: "responses" });
   assert.ok(gpt.messages.length > 0);
   await assert.rejects(client.interactions.convert([], { to: "nobody" as "gpt" }), StatusError);
@@ -133,9 +159,22 @@ test("a reply is executed: results in order, values, narration and messages", as
       ["c", "OK", [0]],
       ["d", "OK", []],
       ["e", "OK", { length: 2, letters: ["a", "b"], upper: "AB" }],
-      ["f", "OK", {}],
+      ["f", "OK", undefined],
       ["g", "INVALID_ARGUMENT", undefined],
       ["h", "PERMISSION_DENIED", undefined],
+    ],
+  );
+  assert.deepEqual(
+    result.results.map(({ outputs }) => outputs),
+    [
+      { output: "Hello, you!" },
+      {},
+      { output: [0] },
+      { output: [] },
+      { length: 2, letters: ["a", "b"], upper: "AB" },
+      {},
+      {},
+      {},
     ],
   );
   assert.equal(result.results[0]?.log, "Greeting you.");
@@ -162,8 +201,52 @@ test("what happens while a reply is executed is told, the result last", async ()
   assert.deepEqual(kinds[0], "started");
   assert.ok(kinds.includes("log") && kinds.includes("output"));
   assert.deepEqual(kinds.slice(-2), ["finished", "result"]);
+  const output = events.find(({ type }) => type === "output");
+  assert.deepEqual(output, { type: "output", id: "a", field: "_", value: "Hello, x!" });
   const last = events.at(-1);
   assert.equal(last?.type === "result" && last.result.results[0]?.value, "Hello, x!");
+});
+
+test("the value of a call in a round is what `call` answers", async () => {
+  const registry = new Registry()
+    .action({ name: "one_picture", output: bytes("image/png") }, () => new Uint8Array([1]))
+    .action({ name: "maybe", output: z.string().optional() }, () => undefined)
+    .action(
+      {
+        name: "renamed",
+        outputs: { one: z.int(), two: z.string() },
+        outputToJsonField: { one: "first", two: "second" },
+      },
+      () => ({ one: 1, two: "b" }),
+    );
+  const other = await connect(server.address, { registry });
+  const names = ["one_picture", "maybe", "renamed", "several", "count", "nothing"];
+  const args: Record<string, object> = { several: { word: "ab" }, count: { n: 2 } };
+  const result = await client.execute(
+    reply(...names.map((name): [string, string, object] => [name, name, args[name] ?? {}])),
+    { allow: names },
+  );
+  for (const { name, value } of result.results) {
+    assert.deepEqual(value, await client.call(name, { ...args[name] }), name);
+  }
+  assert.deepEqual(result.results[2]?.outputs, { one: 1, two: "b" });
+  await other.close();
+});
+
+test("options that cannot be meant are refused before anything is sent", async () => {
+  const check = (options: object, message: RegExp) =>
+    assert.rejects(client.execute(reply(["a", "greet", { who: "x" }]), options), {
+      code: "INVALID_ARGUMENT",
+      message,
+    });
+  await check({ actionConfigs: { greet: { per: "a11://$sender" } } }, /"greet": there is no "per"/);
+  await check({ actionConfigs: { greet: ["a11://$sender"] } }, /"greet": give a peer/);
+  await check({ actionConfigs: { greet: { peer: "nowhere" } } }, /nowhere/);
+  await check({ timeout: Number.NaN }, /timeout: NaN/);
+  await check({ timeout: "5s" }, /timeout: 5s/);
+  await check({ backend: "nobody" }, /"nobody" is no backend/);
+  const { results } = await client.execute(reply(["a", "greet", { who: "x" }]), { allow: "greet" });
+  assert.equal(results[0]?.value, "Hello, x!");
 });
 
 test("a round that is stored is known again, and runs nothing twice", async () => {

@@ -71,18 +71,78 @@ test("a definition that is broken is refused with the action and the fault", () 
     (it) => it.action({ name: "a" }, () => {}).action({ name: "a" }, () => {}),
     /"a" is registered already/,
   );
+  const input = (type: unknown, message: RegExp) =>
+    check(
+      (it) => it.action({ name: "a", input: z.object({ x: type as z.ZodType }) }, () => {}),
+      message,
+    );
+  const output = (type: z.ZodType, message: RegExp) =>
+    check((it) => it.action({ name: "a", output: type }, (() => {}) as never), message);
   check(
     (it) => it.action({ name: "a", input: z.object({ "b c": z.string() }) }, () => {}),
-    /action "a": "b c" is not a name/,
+    /action "a": input "b c" is not a name/,
   );
-  check(
-    (it) => it.action({ name: "a", input: z.object({ when: z.date() }) }, () => {}),
-    /action "a": port "when"/,
+  input(z.date(), /^action "a": input "x": z\.date\(\) has no JSON form; write z\.iso\.datetime/);
+  input(z.array(z.object({ when: z.date() })), /input "x\[\]\.when": z\.date/);
+  input(z.tuple([z.string(), z.bigint()]), /input "x\[1\]": z\.bigint.*write z\.int\(\)/);
+  input(z.record(z.string(), z.map(z.string(), z.int())), /input "x\.\*": z\.map.*z\.record/);
+  input(z.union([z.string(), z.set(z.string())]), /input "x": z\.set.*z\.array/);
+  input(z.object({ data: z.instanceof(Uint8Array) }), /input "x\.data".*write bytes\(…\)/);
+  input(z.object({ data: bytes() }), /input "x\.data": bytes\(…\) has no place inside/);
+  input(z.array(stream(z.string())), /input "x\[\]": stream\(…\) has no place inside/);
+  input(stream(stream(z.string())), /input "x": a stream of streams/);
+  input(stream(z.date()), /input "x": z\.date/);
+  input(z.literal([5n]), /z\.literal\(5\) has no JSON form/);
+  input("string", /input "x" is no zod type/);
+  input(
+    z.lazy(() => z.object({ d: z.symbol() })),
+    /input "x\.d": z\.symbol/,
   );
+  output(z.string().transform(Number), /output "output": z\.transform.*\.pipe/);
+  output(z.codec(z.string(), z.date(), { decode: () => new Date(), encode: String }), /z\.date/);
+  const broken = (definition: object, handler: unknown, message: RegExp) =>
+    check((it) => it.action(definition as { name: string }, handler as () => void), message);
+  broken({ name: "a" }, undefined, /action "a": the handler is undefined/);
+  broken({}, () => {}, /"undefined" is not a name/);
+  broken({ name: "__list" }, () => {}, /"__list": names that begin with __/);
+  broken({ name: "a", inputs: {} }, () => {}, /there is no "inputs"; a definition has name/);
+  broken({ name: "a", input: z.string() }, () => {}, /input is z\.string\(\); write z\.object/);
+  broken({ name: "a", input: { x: z.string() } }, () => {}, /input is no zod type.*z\.object/);
+  broken({ name: "a", outputs: z.object({}) }, () => {}, /outputs: write an object of types/);
+  broken({ name: "a" }, async function* () {}, /there is none; say what it yields/);
+  broken({ name: "a", outputs: { x: z.int() } }, async function* () {}, /with outputs, return/);
+  broken({ name: "a", headers: ["b c"] }, () => {}, /header "b c" is not a name/);
+  const fields = (outputToJsonField: object, message: RegExp) =>
+    broken(
+      { name: "a", outputs: { x: z.int(), y: z.int() }, outputToJsonField },
+      () => {},
+      message,
+    );
+  fields({ z: "z" }, /there is no output "z"/);
+  fields({ x: "$", y: "y" }, /"\$" makes "x" all/);
+  fields({ x: "one", y: "one" }, /two outputs are to be the field "one"/);
   check(
     (it) => it.action({ name: "a", output: z.string(), outputs: { b: z.string() } }, () => {}),
     /either output or outputs/,
   );
+});
+
+test("of a type that makes another, an input has the side that is given, an output the other", () => {
+  const date = z.codec(z.iso.datetime(), z.date(), {
+    decode: (text) => new Date(text),
+    encode: (date) => date.toISOString(),
+  });
+  const sides = (type: z.ZodType) => {
+    const taken = new Registry().action({ name: "a", input: z.object({ x: type }) }, () => {});
+    return taken.schemas()[0]?.inputs[0]?.mediaType;
+  };
+  assert.equal(sides(date), "text/plain");
+  assert.equal(sides(z.string().transform(Number)), "text/plain");
+  assert.equal(sides(bytes("image/png").transform(({ data }) => data.length)), "image/png");
+  assert.equal(sides(bytes("image/png").readonly()), "image/png");
+  const output = z.string().transform(Number).pipe(z.number());
+  const given = new Registry().action({ name: "a", output }, () => "5");
+  assert.equal(given.schemas()[0]?.outputs[0]?.jsonSchema, '{"type":"number"}');
 });
 
 test("a single output is the whole result, several stand under their names", () => {

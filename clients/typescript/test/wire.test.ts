@@ -3,9 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeBase64, encodeBase64 } from "../src/wire/base64.js";
-import { parseJson, stringifyJson } from "../src/wire/json.js";
+import { Chunk } from "../src/wire/chunk.js";
+import { wireHeaders } from "../src/wire/headers.js";
+import { parseJson, stringifyJson, stringifyReply } from "../src/wire/json.js";
 import { isName } from "../src/wire/name.js";
 import { peerOf, peerText } from "../src/wire/peer.js";
+import { StatusError } from "../src/wire/status.js";
 import { recorded } from "./support/shared.js";
 
 test("JSON is read without loss, or refused", () => {
@@ -56,7 +59,31 @@ test("JSON is written without loss, or the place of what cannot be is named", ()
   check({ a: 2n ** 63n - 1n, b: [1, "x"], c: undefined }, '{"a":9223372036854775807,"b":[1,"x"]}');
   check([new Date(0), null, 5n], '["1970-01-01T00:00:00.000Z",null,5]');
   check({ toJSON: () => ({ n: 1n }) }, '{"n":1}');
+  check(2 ** 60, "1152921504606846976");
+  check([-(2 ** 63), 1e300], "[-9223372036854775808,1e+300]");
+  check(
+    new (class Point {
+      x = 1;
+      y = undefined;
+    })(),
+    '{"x":1}',
+  );
+  check({ at: new URL("http://a/b") }, '{"at":"http://a/b"}');
   refuse({ a: [1, Number.NaN] }, /a\[1\]: NaN/);
+  refuse({ a: new Date(Number.NaN) }, /^a: an invalid Date/);
+  refuse({ a: new Map() }, /a Map has no JSON form; write Object\.fromEntries/);
+  refuse([new Set()], /\[0\]: a Set .*\[\.\.\.set\]/);
+  refuse({ a: { b: new Float32Array(1) } }, /^a\.b: a Float32Array is bytes/);
+  refuse(new ArrayBuffer(1), /an ArrayBuffer is bytes/);
+  refuse({ data: Buffer.from("a") }, /a Buffer is bytes/);
+  refuse(Promise.resolve(1), /a Promise .* await it/);
+  refuse(new Error("x"), /an Error .* its message/);
+  refuse({ f: () => 1 }, /^f: function/);
+  refuse({ toJSON: () => Number.NaN }, /NaN/);
+  refuse(JSON.parse(`${"[".repeat(200)}${"]".repeat(200)}`), /nested deeper/);
+  assert.equal(stringifyReply({ text: () => "x", n: 1, m: new Map() }), '{"n":1,"m":{}}');
+  assert.equal(stringifyReply({ n: 5n }), '{"n":5}');
+  assert.throws(() => stringifyReply({ n: Number.NaN }), /n: NaN/);
   refuse({ a: Number.POSITIVE_INFINITY, b: 1n }, /Infinity/);
   refuse([{ b: "\ud800" }], /surrogate/);
   refuse(undefined, /undefined/);
@@ -109,4 +136,16 @@ test("recorded peers are read and written back", () => {
       assert.equal(peerText(peerOf(peer)), text);
     }
   }
+});
+
+test("a chunk, a status and a header that could not be sent are refused when they are made", () => {
+  const wrong = (make: () => unknown, message: RegExp) => assert.throws(make, { message });
+  wrong(() => new Chunk("image/png", "text" as never), /a Uint8Array/);
+  wrong(() => new StatusError("NOPE" as "ABORTED", "x"), /NOPE is no code of a failure/);
+  wrong(() => new StatusError("OK", "x"), /OK is no code of a failure/);
+  wrong(() => new StatusError("ABORTED", "x", { reason: "X" as "GAP" }), /X is no reason/);
+  wrong(() => new StatusError("ABORTED", "x", { details: [{}] as never }), /JSON\.stringify/);
+  wrong(() => wireHeaders({ "a b": "x" }), /"a b" is no name/);
+  wrong(() => wireHeaders({ a: 5 } as never), /header "a": .* not number/);
+  wrong(() => wireHeaders({ a: "\ud800" }), /header "a": .*surrogate/);
 });

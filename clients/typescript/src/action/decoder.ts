@@ -2,10 +2,10 @@
 
 import type { PortSchema } from "../gen/a11/v1/action_pb.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
-import { OCTETS, readValue } from "../wire/chunk.js";
+import { Chunk, kindOf, OCTETS, readValue } from "../wire/chunk.js";
 import { StatusError } from "../wire/status.js";
 
-/** What of a port is needed to read and write it. */
+/** What of a port is needed to read and write it; no media type: as each chunk says. */
 export type PortShape = Pick<PortSchema, "name" | "mediaType" | "unary">;
 
 /**
@@ -36,7 +36,7 @@ export class Decoder {
     this.ended = !fragment.continued;
     const data = this.#dataOf(fragment);
     if (!this.#port.unary) {
-      return data === undefined ? [] : [readValue(this.#mediaType, data)];
+      return data === undefined ? [] : [this.#read(data)];
     }
     if (data !== undefined) {
       this.#pieces.push(data);
@@ -44,7 +44,15 @@ export class Decoder {
     if (!this.ended || this.#pieces.length === 0) {
       return [];
     }
-    return [readValue(this.#mediaType, joined(this.#pieces.splice(0)))];
+    return [this.#read(joined(this.#pieces.splice(0)))];
+  }
+
+  /** A port of bytes has chunks, whatever they are. */
+  #read(data: Uint8Array): unknown {
+    const { mediaType } = this.#port;
+    return mediaType !== "" && kindOf(mediaType) === "bytes"
+      ? new Chunk(this.#mediaType, data)
+      : readValue(this.#mediaType, data);
   }
 
   /** The bytes of a fragment; `undefined` where it carries no value. */

@@ -71,7 +71,7 @@ export class HostedCall implements CallSink {
     );
     this.#inputs = inputs;
     for (const [id, { port, type }] of bind(this.#entry.outputs, frame.outputs)) {
-      const outbox = new Outbox(port, id, (fragment) => session.write(call, fragment));
+      const outbox = new Outbox("output", port, id, (fragment) => session.write(call, fragment));
       this.#outputs.set(port.name, { outbox, type });
     }
     const args = await inputs.arguments();
@@ -115,6 +115,13 @@ export class HostedCall implements CallSink {
           return;
         }
         if (this.#output(port).outbox.port.unary) {
+          if (isStream(value)) {
+            throw new StatusError(
+              "INTERNAL",
+              `output "${port}" is one value, and the handler returned a stream: declare it with stream(…)`,
+              { reason: "INVALID_OUTPUT" },
+            );
+          }
           await this.#write(port, value);
         } else {
           await this.#writeStream(port, value as AsyncIterable<unknown>);
@@ -202,6 +209,16 @@ export class HostedCall implements CallSink {
   }
 }
 
+/** Whether a value is a generator, or values that are still to come. */
+function isStream(value: unknown): boolean {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    (Symbol.asyncIterator in value ||
+      Object.prototype.toString.call(value) === "[object Generator]")
+  );
+}
+
 /** The values of a plain iterable, one by one. */
 function iteratorOf(port: string, values: unknown): AsyncIterator<unknown> {
   if (typeof values !== "object" || values === null || !(Symbol.iterator in values)) {
@@ -209,7 +226,10 @@ function iteratorOf(port: string, values: unknown): AsyncIterator<unknown> {
     throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
   }
   const iterator = (values as Iterable<unknown>)[Symbol.iterator]();
-  return { next: async () => iterator.next() };
+  return {
+    next: async () => iterator.next(),
+    return: async () => iterator.return?.() ?? { done: true, value: undefined },
+  };
 }
 
 /** What a handler that threw ends its call with. */

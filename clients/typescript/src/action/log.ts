@@ -29,12 +29,14 @@ export interface LogOptions {
 }
 
 /** An entry for the wire. */
-export function wireLog(text: string, options: LogOptions): WireLogEntry {
+export function wireLog(said: string, options: LogOptions): WireLogEntry {
+  // Plain JavaScript says other things, too, and a frame must be writable.
+  const text = String(said);
   return create(LogEntrySchema, {
     text: (text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}… [cut]` : text).toWellFormed(),
-    level: LEVELS[options.level ?? "info"],
-    channel: options.channel ?? "",
-    internal: options.internal ?? false,
+    level: LEVELS[options.level ?? "info"] ?? Level.INFO,
+    channel: String(options.channel ?? "").toWellFormed(),
+    internal: options.internal === true,
   });
 }
 

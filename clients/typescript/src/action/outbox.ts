@@ -13,6 +13,7 @@ export type Send = (fragment: NodeFragment) => Promise<boolean>;
 
 export class Outbox {
   readonly port: PortShape;
+  readonly #what: string;
   readonly #id: string;
   readonly #send: Send;
   /** Said again only where it changes: it holds until then. */
@@ -21,8 +22,10 @@ export class Outbox {
   #source: AsyncIterator<unknown> | Iterator<unknown> | undefined;
   #ended = false;
 
-  constructor(port: PortShape, id: string, send: Send) {
+  /** @param what - What the port is to whoever writes it: an `input`, or an `output`. */
+  constructor(what: "input" | "output", port: PortShape, id: string, send: Send) {
     this.port = port;
+    this.#what = `${what} "${port.name}"`;
     this.#id = id;
     this.#send = send;
   }
@@ -44,12 +47,12 @@ export class Outbox {
    * @throws StatusError INVALID_ARGUMENT for a value that does not fit the port.
    */
   write(value: unknown): Promise<boolean> {
-    const { name, mediaType, unary } = this.port;
+    const { mediaType, unary } = this.port;
     if (this.#ended) {
       const why = unary ? "takes one value" : "has been closed";
-      return Promise.reject(invalid(`port "${name}" ${why}`, "INVALID_INPUT"));
+      return Promise.reject(invalid(`${this.#what} ${why}`, "INVALID_INPUT"));
     }
-    const chunk = chunkOf(name, mediaType, value);
+    const chunk = chunkOf(this.#what, mediaType, value);
     const fragment = fragmentOf(this.#id, chunk, !unary, this.#mediaType);
     this.#mediaType = chunk.mediaType;
     this.#written++;

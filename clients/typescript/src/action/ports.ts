@@ -5,6 +5,7 @@ import * as z from "zod";
 import { type PortSchema, PortSchemaSchema } from "../gen/a11/v1/action_pb.js";
 import { Chunk, JSON_TYPE, kindOf, TEXT } from "../wire/chunk.js";
 import { isName } from "../wire/name.js";
+import { faultOf, faultOfType, type Side } from "./representable.js";
 
 /** What a type says beside what zod knows. */
 interface Marks {
@@ -57,16 +58,25 @@ export interface TypedPort {
  *
  * @throws TypeError that names the port, where the type has no JSON Schema.
  */
-export function portOf(name: string, type: z.ZodType, direction: "input" | "output"): TypedPort {
+export function portOf(name: string, type: z.ZodType, direction: Side): TypedPort {
+  const what = `${direction} "${name}"`;
   if (!isName(name)) {
-    throw new TypeError(`"${name}" is not a name for a port`);
+    throw new TypeError(`${what} is not a name for a port: write letters, digits and _`);
   }
-  const { inner, required, description } = unwrap(type);
+  const broken = faultOfType(type);
+  if (broken !== undefined) {
+    throw new TypeError(`${what} ${broken}`);
+  }
+  const { inner, required, description } = unwrap(type, direction);
   const of = MARKS.get(inner)?.of?.() as z.ZodType | undefined;
   const value = of === undefined ? type : of;
-  const bare = of === undefined ? inner : unwrap(of).inner;
+  const bare = of === undefined ? inner : unwrap(of, direction).inner;
   const mediaType = MARKS.get(bare)?.mediaType;
-  const said = description ?? (of === undefined ? undefined : unwrap(of).description) ?? "";
+  const said =
+    description ?? (of === undefined ? undefined : unwrap(of, direction).description) ?? "";
+  if (of !== undefined && MARKS.get(bare)?.of !== undefined) {
+    throw new TypeError(`${what}: a stream of streams cannot be sent; write stream(z.array(…))`);
+  }
   const port = create(PortSchemaSchema, {
     name,
     // A stream output may always have no value.
@@ -87,19 +97,32 @@ export function portOf(name: string, type: z.ZodType, direction: "input" | "outp
   return { port, type: value };
 }
 
-/** A type without what says that it can be left out. */
-function unwrap(type: z.ZodType): { inner: z.ZodType; required: boolean; description?: string } {
+/** A type without what says that it can be left out, or what is made of it here. */
+function unwrap(
+  type: z.ZodType,
+  direction: Side,
+): { inner: z.ZodType; required: boolean; description?: string } {
   let inner = type;
   // Within another wrapper, too: `z.string().optional().nullable()`.
   let required = type._zod.optin !== "optional";
   let description = type.description;
   for (;;) {
-    const { def } = inner._zod;
-    if (def.type !== "optional" && def.type !== "default" && def.type !== "prefault") {
+    const def = inner._zod.def as unknown as {
+      type: string;
+      innerType: z.ZodType;
+      in: z.ZodType;
+      out: z.ZodType;
+    };
+    if (def.type === "optional" || def.type === "default" || def.type === "prefault") {
+      required = false;
+      inner = def.innerType;
+    } else if (def.type === "readonly") {
+      inner = def.innerType;
+    } else if (def.type === "pipe" && MARKS.has(direction === "input" ? def.in : def.out)) {
+      inner = direction === "input" ? def.in : def.out;
+    } else {
       break;
     }
-    required = false;
-    inner = (def as unknown as { innerType: z.ZodType }).innerType;
     description ??= inner.description;
   }
   return description === undefined ? { inner, required } : { inner, required, description };
@@ -107,7 +130,11 @@ function unwrap(type: z.ZodType): { inner: z.ZodType; required: boolean; descrip
 
 type JsonSchema = Record<string, unknown>;
 
-function jsonSchema(name: string, type: z.ZodType, io: "input" | "output"): JsonSchema {
+function jsonSchema(name: string, type: z.ZodType, io: Side): JsonSchema {
+  const fault = faultOf(name, type, io, (part) => markOf(part, type));
+  if (fault !== undefined) {
+    throw new TypeError(fault);
+  }
   try {
     const {
       $schema: _,
@@ -129,8 +156,20 @@ function jsonSchema(name: string, type: z.ZodType, io: "input" | "output"): Json
     delete schema["~standard"];
     return schema;
   } catch (error) {
-    throw new TypeError(`port "${name}": ${(error as Error).message}`);
+    throw new TypeError(`${io} "${name}": ${(error as Error).message}`);
   }
+}
+
+/** What a type that is no JSON is called. */
+function markOf(part: z.ZodType, whole: z.ZodType): string | undefined {
+  const marks = MARKS.get(part);
+  if (part === whole || marks === undefined) {
+    return undefined;
+  }
+  if (marks.of !== undefined) {
+    return "stream";
+  }
+  return part._zod.def.type === "custom" ? "bytes" : undefined;
 }
 
 /** Whether every value is a text. */

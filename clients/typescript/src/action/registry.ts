@@ -1,6 +1,6 @@
 /** What a program hosts: actions with their types and handlers. */
 
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import * as z from "zod";
 import {
   type ActionSchema,
@@ -8,9 +8,10 @@ import {
   HeaderSchemaSchema,
 } from "../gen/a11/v1/action_pb.js";
 import { encodeText, kindOf } from "../wire/chunk.js";
-import { isName } from "../wire/name.js";
+import { isName, isReserved } from "../wire/name.js";
 import type { Context } from "./context.js";
 import { portOf, stream, type TypedPort } from "./ports.js";
+import { faultOfType } from "./representable.js";
 
 /** The outputs of an action that has several, by name. */
 export type OutputTypes = Readonly<Record<string, z.ZodType>>;
@@ -68,7 +69,7 @@ export type Returned<Output extends z.ZodType, Outputs extends OutputTypes> =
   // biome-ignore lint/suspicious/noConfusingVoidType: a handler without outputs returns nothing.
   | void;
 
-/** Runs a call. An async generator streams its output. */
+/** Runs a call. A generator, async or not, streams its output. */
 export type Handler<
   Input extends z.ZodObject = z.ZodObject,
   Output extends z.ZodType = z.ZodType,
@@ -79,7 +80,8 @@ export type Handler<
 ) =>
   | Returned<Output, Outputs>
   | Promise<Returned<Output, Outputs>>
-  | AsyncGenerator<z.input<Output>, void, undefined>;
+  | AsyncGenerator<z.input<Output>, void, undefined>
+  | Generator<z.input<Output>, void, undefined>;
 
 /** An action that can be run. @internal */
 export interface Entry {
@@ -113,11 +115,12 @@ export class Registry {
     definition: ActionDefinition<Input, Output, Outputs>,
     handler: Handler<Input, Output, Outputs>,
   ): this {
-    const { name } = definition;
+    const entry = entryOf(definition, handler as Entry["handler"]);
+    const { name } = entry.schema;
     if (this.#entries.has(name)) {
       throw new TypeError(`action "${name}" is registered already`);
     }
-    this.#entries.set(name, entryOf(definition, handler as Entry["handler"]));
+    this.#entries.set(name, entry);
     this.#changed();
     return this;
   }
@@ -154,19 +157,36 @@ export class Registry {
   }
 }
 
+/** What an action's definition has. */
+const KEYS: readonly string[] = [
+  "name",
+  "description",
+  "input",
+  "output",
+  "outputs",
+  "headers",
+  "outputToJsonField",
+  "idempotent",
+];
+
 function entryOf(definition: ActionDefinition, handler: Entry["handler"]): Entry {
-  const { name, output, outputs } = definition;
-  if (!isName(name)) {
-    throw new TypeError(`"${name}" is not a name for an action`);
+  const name: unknown = definition?.name;
+  if (typeof name !== "string" || !isName(name)) {
+    throw new TypeError(
+      `"${String(name)}" is not a name for an action: write letters, digits, _, # and -, 255 at most`,
+    );
   }
-  if (output !== undefined && outputs !== undefined) {
-    throw new TypeError(`action "${name}": give either output or outputs`);
+  if (isReserved(name)) {
+    throw new TypeError(`action "${name}": names that begin with __ are the protocol's own`);
   }
-  const input = definition.input ?? z.object({});
   try {
+    check(definition, handler);
+    const { outputs } = definition;
+    const input = definition.input ?? z.object({});
     const inputs = portsOf(input.shape, "input");
-    const types = outputs ?? outputOf(output, handler);
+    const types = outputs ?? outputOf(definition.output, handler);
     const ports = portsOf(types, "output");
+    checkFields(definition.outputToJsonField, ports);
     const schema = create(ActionSchemaSchema, {
       name,
       description: definition.description ?? "",
@@ -177,9 +197,71 @@ function entryOf(definition: ActionDefinition, handler: Entry["handler"]): Entry
       idempotent: definition.idempotent ?? false,
       runnable: true,
     });
+    // What cannot be written could not be published.
+    toBinary(ActionSchemaSchema, schema);
     return { schema, input, inputs, outputs: ports, returnsOutput: outputs === undefined, handler };
   } catch (error) {
     throw new TypeError(`action "${name}": ${(error as Error).message}`);
+  }
+}
+
+/** What would not work when it is called; types alone do not say all of it. */
+function check(definition: ActionDefinition, handler: unknown): void {
+  for (const key of Object.keys(definition)) {
+    if (!KEYS.includes(key)) {
+      throw new TypeError(`there is no "${key}"; a definition has ${KEYS.join(", ")}`);
+    }
+  }
+  if (typeof handler !== "function") {
+    throw new TypeError(
+      `the handler is ${handler === null ? "null" : typeof handler}; give a function`,
+    );
+  }
+  const { input, output, outputs } = definition;
+  if (input !== undefined && faultOfType(input) !== undefined) {
+    throw new TypeError(`input ${faultOfType(input)}; write z.object({…})`);
+  }
+  if (input !== undefined && typeof input.shape !== "object") {
+    throw new TypeError(
+      `input is z.${input._zod.def.type}(); write z.object({…}), whose fields are the inputs`,
+    );
+  }
+  if (output !== undefined && outputs !== undefined) {
+    throw new TypeError("give either output or outputs");
+  }
+  if (
+    outputs !== undefined &&
+    (typeof outputs !== "object" || outputs === null || "_zod" in outputs)
+  ) {
+    throw new TypeError("outputs: write an object of types, { a: z.string() }, not a type");
+  }
+  if (isGenerator(handler) && outputs !== undefined) {
+    throw new TypeError(
+      "a generator streams the one output; with outputs, return an object of them or use context.write",
+    );
+  }
+  if (isGenerator(handler) && isNothing(output)) {
+    throw new TypeError(
+      "a generator streams its output, and there is none; say what it yields: output: z.string()",
+    );
+  }
+}
+
+/** Whether the result document can be made. */
+function checkFields(map: ActionDefinition["outputToJsonField"], ports: Entry["outputs"]): void {
+  const fields = Object.entries(map ?? {});
+  for (const [port, field] of fields) {
+    if (!ports.has(port)) {
+      throw new TypeError(`outputToJsonField: there is no output "${port}"`);
+    }
+    if (field === "$" && fields.length > 1) {
+      throw new TypeError(
+        `outputToJsonField: "$" makes "${port}" all of the result; it stands alone`,
+      );
+    }
+    if (fields.some(([other, same]) => other !== port && same === field)) {
+      throw new TypeError(`outputToJsonField: two outputs are to be the field "${field}"`);
+    }
   }
 }
 
@@ -190,19 +272,20 @@ function wholeOf(outputs: OutputTypes | undefined, ports: Entry["outputs"]) {
 }
 
 function outputOf(output: z.ZodType | undefined, handler: Entry["handler"]): OutputTypes {
-  if (
-    output === undefined ||
-    output._zod.def.type === "void" ||
-    output._zod.def.type === "undefined"
-  ) {
+  if (output === undefined || isNothing(output)) {
     return {};
   }
   const { port } = portOf(OUTPUT, output, "output");
   return { [OUTPUT]: port.unary && isGenerator(handler) ? stream(output) : output };
 }
 
-function isGenerator(handler: Entry["handler"]): boolean {
-  return Object.prototype.toString.call(handler) === "[object AsyncGeneratorFunction]";
+function isNothing(output: z.ZodType | undefined): boolean {
+  const type = output?._zod?.def.type;
+  return output === undefined || type === "void" || type === "undefined";
+}
+
+function isGenerator(handler: unknown): boolean {
+  return /^\[object (Async)?GeneratorFunction\]$/.test(Object.prototype.toString.call(handler));
 }
 
 function portsOf(types: Readonly<Record<string, unknown>>, direction: "input" | "output") {
@@ -217,6 +300,9 @@ function headersOf(headers: ActionDefinition["headers"]) {
     ? headers.map((name: string) => [name, {}])
     : Object.entries(headers ?? {});
   return definitions.map(([name, header]) => {
+    if (!isName(name)) {
+      throw new TypeError(`header "${name}" is not a name; write letters, digits, _ and -`);
+    }
     const schema = create(HeaderSchemaSchema, { name, description: header.description ?? "" });
     if (header.default !== undefined) {
       schema.defaultValue = encodeText(header.default);

@@ -8,9 +8,11 @@ Publishes the actions of a module's registry to a service, until it is stopped.
 
   MODULE         an ES module: a path (./actions.mjs) or a package's name
   #SYMBOL        the export that is the Registry; default REGISTRY, else the default export
-  --server URL   http://HOST:PORT, https://…, or HOST:PORT; or set A11_SERVER_URL
+  --server URL   http://HOST:PORT, https://…, or HOST:PORT; default: A11_SERVER_URL, from
+                 the environment
   --name NAME    who hosts them, for people and logs; default: the module
   --help         this text
+  --version      the package's version
 
 On standard error: "hosting NAME" for each action that is served, "refused NAME: WHY" for
 each that is not, and then "ready SESSION". SIGINT and SIGTERM end it.
@@ -32,18 +34,21 @@ export interface HostCommand {
 export class UsageError extends Error {}
 
 /**
- * Reads the command line; `help` where that was asked for.
+ * Reads the command line; `help` or `version` where that was asked for.
  *
  * @throws UsageError for one that is wrong.
  */
 export function readCommand(
   argv: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
-): HostCommand | "help" {
+): HostCommand | "help" | "version" {
   const { values, positionals } = parse(argv);
   const [command, target, ...rest] = positionals;
   if (values.help === true || command === "help" || (command === undefined && argv.length === 0)) {
     return "help";
+  }
+  if (values.version === true || command === "version") {
+    return "version";
   }
   if (command !== "host") {
     throw new UsageError(`unknown command "${command ?? ""}"; the one there is: host`);
@@ -52,8 +57,8 @@ export function readCommand(
     throw new UsageError("host takes one module");
   }
   const server = values.server ?? environment.A11_SERVER_URL;
-  if (server === undefined) {
-    throw new UsageError("--server is missing");
+  if (server === undefined || server === "") {
+    throw new UsageError("--server is missing, and A11_SERVER_URL is not set");
   }
   const at = target.lastIndexOf("#");
   const module = at < 0 ? target : target.slice(0, at);
@@ -73,6 +78,7 @@ function parse(argv: readonly string[]) {
         server: { type: "string" },
         name: { type: "string" },
         help: { type: "boolean", short: "h" },
+        version: { type: "boolean", short: "V" },
       },
     });
   } catch (error) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The program `a11-grpc`: hosts a module's actions. */
 
+import { version } from "../version.js";
 import { HELP, type HostCommand, readCommand, UsageError } from "./arguments.js";
 
 const OK = 0;
@@ -11,6 +12,10 @@ async function main(): Promise<number> {
   const command = readCommand(process.argv.slice(2), process.env);
   if (command === "help") {
     process.stdout.write(HELP);
+    return OK;
+  }
+  if (command === "version") {
+    process.stdout.write(`${version}\n`);
     return OK;
   }
   return await host(command);

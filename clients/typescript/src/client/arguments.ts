@@ -22,6 +22,9 @@ export type Others = "open" | "absent";
  * or that is no list where the input is a stream.
  */
 export function argumentsOf(schema: ActionSchema, args: Arguments, others: Others): Argument[] {
+  if (!isObject(args)) {
+    throw invalid('arguments are an object, input → value: { text: "…" }');
+  }
   const given: Argument[] = [];
   for (const [port, value] of Object.entries(args)) {
     const input = schema.inputs.find(({ name }) => name === port);
@@ -56,6 +59,12 @@ function isIterable(value: unknown): boolean {
     typeof value === "object" &&
     value !== null &&
     (Symbol.iterator in value || Symbol.asyncIterator in value)
+  );
+}
+
+function isObject(args: unknown): boolean {
+  return (
+    typeof args === "object" && args !== null && !Array.isArray(args) && !(Symbol.iterator in args)
   );
 }
 

@@ -10,24 +10,25 @@ import { ActionService } from "../gen/a11/v1/action_service_pb.js";
 import type { Dial } from "../session/connection.js";
 import { Keeper } from "../session/keeper.js";
 import type { Session } from "../session/session.js";
-import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
+import { DEADLINE, SESSION, type WireHeaders, wireHeaders } from "../wire/headers.js";
 import { invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
   type ExecuteEvent,
   type ExecuteOptions,
-  eventOf,
   type Reply,
   type Result,
   requestOf,
-  resultOf,
 } from "./execute.js";
 import { Hosted, type Refused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
 import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
+import { checkOptions, EXECUTE_OPTIONS, STREAM_OPTIONS } from "./options.js";
+import { askForEvents, askForResult, type RoundParts } from "./round.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
+import { timeoutOf } from "./timeout.js";
 
 /** How a client is made, whatever it is connected by. */
 export interface ClientOptions {
@@ -65,6 +66,7 @@ export class Client implements Caller {
   readonly #keeper: Keeper;
   readonly #schemas: Schemas;
   readonly #hosted: Hosted;
+  #isClosed = false;
 
   /** @internal */
   constructor(driver: Driver, options: ClientOptions) {
@@ -74,7 +76,7 @@ export class Client implements Caller {
     this.interactions = new Interactions(driver.transport);
     this.#keeper = new Keeper({
       dial: driver.dial,
-      name: options.name ?? "",
+      name: String(options.name ?? ""),
       hosted: () => this.#hosted.schemas(),
       host: (session, frame) => this.#hosted.run(session, frame, this),
       answered: (published, refused) => {
@@ -186,8 +188,11 @@ export class Client implements Caller {
 
   /** Whether the service answers. @throws StatusError where it does not. */
   async ping(): Promise<void> {
-    const client = createClient(ActionService, this.#driver.transport);
-    await client.listActions({ pageSize: 1 });
+    try {
+      await createClient(ActionService, this.#driver.transport).listActions({ pageSize: 1 });
+    } catch (error) {
+      throw StatusError.from(error);
+    }
   }
 
   // Executing.
@@ -196,41 +201,28 @@ export class Client implements Caller {
    * Runs the tool calls of a model's reply, or of an interaction, in parallel. Every call
    * has a result; one call's failure touches no other.
    *
+   * A recorded round (`store`) is sent again by itself when the connection breaks, within
+   * its timeout: nothing runs twice. Others fail with UNAVAILABLE then, and what became of
+   * their calls is not known.
+   *
    * @param reply - The provider's reply as it came (an object of its SDK, JSON text), an
    * interaction, or the JSON of one.
    * @throws StatusError for a request that is refused as a whole.
    */
   async execute(reply: Reply, options: ExecuteOptions = {}): Promise<Result> {
-    try {
-      const request = requestOf(reply, options);
-      const client = createClient(ActionService, this.#driver.transport);
-      const response = await client.executeActionsFromInteraction(request, this.#rpc(options));
-      return await resultOf(response, (name) => this.#known(name));
-    } catch (error) {
-      throw StatusError.from(error);
-    }
+    return askForResult(this.#round(reply, options));
   }
 
-  /** The same, as events in the order they happen; the result is the last. */
+  /**
+   * The same, as events in the order they happen; the result is the last. Leaving the loop
+   * early cancels the calls. Where a recorded round is sent again, a call that had begun
+   * tells no more than its end, and nothing is told twice.
+   */
   async *executeStream(
     reply: Reply,
     options: ExecuteOptions = {},
   ): AsyncGenerator<ExecuteEvent, void, undefined> {
-    try {
-      const request = { request: requestOf(reply, options) };
-      const client = createClient(ActionService, this.#driver.transport);
-      for await (const message of client.streamActionsFromInteraction(
-        request,
-        this.#rpc(options),
-      )) {
-        const event = await eventOf(message, (name) => this.#known(name));
-        if (event !== undefined) {
-          yield event;
-        }
-      }
-    } catch (error) {
-      throw StatusError.from(error);
-    }
+    yield* askForEvents(this.#round(reply, options));
   }
 
   // Nodes.
@@ -276,6 +268,7 @@ export class Client implements Caller {
 
   /** Ends the session, its calls with it, and lets go of the connection. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#hosted.clear();
     await this.#keeper.close();
     this.#driver.close();
@@ -291,23 +284,31 @@ export class Client implements Caller {
     options: CallOptions,
     others: Others,
   ): Promise<RunningCall> {
-    options.signal?.throwIfAborted();
+    // A stream's port was chosen before.
+    checkOptions(options, STREAM_OPTIONS, "a call");
+    if (typeof name !== "string") {
+      throw invalid(`an action's name is a text, not ${name === null ? "null" : typeof name}`);
+    }
+    if (options.signal?.aborted) {
+      throw StatusError.from(options.signal.reason, "abort");
+    }
+    if (this.#isClosed) {
+      throw closed();
+    }
+    const timed = { ...options, timeout: timeoutOf(options.timeout) };
+    const headers = wireHeaders(options.headers);
     const schema = await this.#schemas.get(name);
     const given = argumentsOf(schema, args, others);
-    const call = new RunningCall(
-      `call_${crypto.randomUUID().replaceAll("-", "")}`,
-      schema,
-      options,
-    );
-    if (await this.#isOneShot(given, others)) {
-      void runOneShot(this.#driver.transport, name, call, given, options);
+    const call = new RunningCall(`call_${crypto.randomUUID().replaceAll("-", "")}`, schema, timed);
+    if (this.#isOneShot(given, others)) {
+      void runOneShot(this.#driver.transport, name, call, given, headers, timed);
     } else {
-      this.#begin(await this.#keeper.session(), name, call, given, options);
+      this.#begin(await this.#keeper.session(), name, call, given, headers, timed);
     }
     return call;
   }
 
-  async #isOneShot(given: readonly Argument[], others: Others): Promise<boolean> {
+  #isOneShot(given: readonly Argument[], others: Others): boolean {
     const needed = others === "open" || given.some(isLive);
     return this.#driver.sessionCalls === "needed" && !needed && this.sessionId === undefined;
   }
@@ -317,11 +318,10 @@ export class Client implements Caller {
     action: string,
     call: RunningCall,
     given: readonly Argument[],
+    { [DEADLINE]: _, ...headers }: WireHeaders,
     options: CallOptions,
   ): void {
-    const headers = wireHeaders(options.headers);
-    // The time left says it, without a common clock.
-    delete headers[DEADLINE];
+    // The time left says it, without a common clock: the deadline is no header.
     const number = session.startCall(
       { id: call.id, action, headers, timeoutMs: options.timeout },
       call,
@@ -351,10 +351,27 @@ export class Client implements Caller {
     return this.#schemas.get(name).catch(() => undefined);
   }
 
-  /** What goes along with a request for a model's calls. */
-  #rpc({ headers, signal }: ExecuteOptions) {
-    const { sessionId } = this;
-    const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
-    return { headers: { ...own, ...headers }, ...(signal === undefined ? {} : { signal }) };
+  #round(reply: Reply, options: ExecuteOptions): RoundParts {
+    checkOptions(options, EXECUTE_OPTIONS, "execute");
+    wireHeaders(options.headers);
+    if (this.#isClosed) {
+      throw closed();
+    }
+    return {
+      transport: this.#driver.transport,
+      request: requestOf(reply, options),
+      timeout: timeoutOf(options.timeout),
+      signal: options.signal,
+      headers: () => {
+        const { sessionId } = this;
+        const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
+        return { ...own, ...options.headers };
+      },
+      schemaOf: (name) => this.#known(name),
+    };
   }
+}
+
+function closed(): StatusError {
+  return new StatusError("CANCELLED", "the client is closed", { reason: "CANCELLED" });
 }

@@ -1,37 +1,24 @@
-/** Running a model's tool calls: the request, the result, and the events on the way. */
+/** Running a model's tool calls: what is asked for, and what comes of it. */
 
 import { create } from "@bufbuild/protobuf";
-import { Decoder } from "../action/decoder.js";
-import { readLog } from "../action/log.js";
 import type { LogEntry } from "../action/options.js";
-import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import {
   type ExecuteActionsFromInteractionRequest,
   ExecuteActionsFromInteractionRequestSchema,
-  type ExecuteActionsFromInteractionResponse,
-  type StreamActionsFromInteractionResponse,
 } from "../gen/a11/v1/action_service_pb.js";
-import { ChunkSchema, type NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import {
   ActionConfigSchema,
   Backend,
   type Interaction,
-  InteractionSchema,
   Role,
 } from "../gen/a11/v1/interaction_pb.js";
 import { durationOf } from "../session/core/core.js";
-import { encodeText, JSON_TYPE, OCTETS } from "../wire/chunk.js";
 import { type HeadersInit, wireHeaders } from "../wire/headers.js";
-import { type JsonValue, parseJson, stringifyJson } from "../wire/json.js";
+import type { JsonValue } from "../wire/json.js";
 import { peerOf } from "../wire/peer.js";
-import {
-  type CodeName,
-  codeName,
-  invalid,
-  type ReasonName,
-  reasonName,
-  status,
-} from "../wire/status.js";
+import { type CodeName, invalid, type ReasonName, status } from "../wire/status.js";
+import { timeoutOf } from "./timeout.js";
+import { holding, isInteraction, jsonOf } from "./turn.js";
 
 /** A provider's message shape. */
 export type BackendName =
@@ -67,7 +54,7 @@ export interface RejectedCall {
 /** How a model's calls may run. */
 export interface ExecuteOptions {
   /** Patterns of names (RE2-like), matched whole. Nothing else runs; none: nothing. */
-  readonly allow?: readonly string[] | undefined;
+  readonly allow?: string | readonly string[] | undefined;
   /** The provider whose shape `messages` have; unset: that of the reply. */
   readonly backend?: BackendName | undefined;
   /** How long a call may take, in milliseconds. Default 300,000. */
@@ -104,8 +91,13 @@ export interface CallResult {
   };
   /** What it narrated for the user. */
   readonly log: string;
-  /** The whole result, or an object of its fields; `undefined` where it failed. */
+  /**
+   * As `call` answers it: the one output's value, or an object of the outputs where the
+   * action has several; `undefined` where it failed.
+   */
   readonly value: unknown;
+  /** All that it put out, output → value; empty where it failed. */
+  readonly outputs: Readonly<Record<string, unknown>>;
 }
 
 /** What came of a model's calls. */
@@ -124,20 +116,32 @@ export interface Result {
 export type ExecuteEvent =
   | { readonly type: "started"; readonly id: string; readonly name: string }
   | { readonly type: "log"; readonly id: string; readonly entry: LogEntry }
-  | { readonly type: "output"; readonly id: string; readonly fragments: NodeFragment[] }
-  | { readonly type: "finished"; readonly result: Omit<CallResult, "value"> }
+  /** `field` is where the value stands in the result document, `_` for all of it. */
+  | {
+      readonly type: "output";
+      readonly id: string;
+      readonly field: string;
+      readonly value: unknown;
+    }
+  /** The value is told with the result, at the end. */
+  | { readonly type: "finished"; readonly result: Omit<CallResult, "value" | "outputs"> }
   | { readonly type: "result"; readonly result: Result };
 
 /** What is executed: an interaction, its JSON text, or a provider's reply as it came. */
 export type Reply = Interaction | string | object;
 
-/** The request for a reply. */
+/**
+ * The request for a reply.
+ *
+ * @throws StatusError INVALID_ARGUMENT for options that cannot be meant.
+ */
 export function requestOf(
   reply: Reply,
   options: ExecuteOptions,
 ): ExecuteActionsFromInteractionRequest {
   const request = create(ExecuteActionsFromInteractionRequestSchema, {
-    allowedActions: [...(options.allow ?? [])],
+    allowedActions:
+      typeof options.allow === "string" ? [options.allow] : [...(options.allow ?? [])],
     backend: backendOf(options.backend),
     store: options.store ?? false,
     conversation: options.conversation ?? "",
@@ -149,8 +153,9 @@ export function requestOf(
       status: status(code, message),
     })),
   });
-  if (options.timeout !== undefined) {
-    request.callTimeout = durationOf(options.timeout);
+  const timeout = timeoutOf(options.timeout);
+  if (timeout !== undefined) {
+    request.callTimeout = durationOf(timeout);
   }
   if (options.maxOutputBytes !== undefined) {
     request.maxOutputBytes = options.maxOutputBytes;
@@ -161,31 +166,12 @@ export function requestOf(
   if (isInteraction(reply)) {
     request.interaction = configured(reply, options.actionConfigs);
   } else if (options.actionConfigs === undefined) {
-    request.interactionJson = jsonOf(reply);
+    request.interactionJson = jsonOf(reply, "reply");
   } else {
-    const turn = create(InteractionSchema, { role: Role.MODEL });
-    turn.content = [
-      create(ChunkSchema, {
-        metadata: { mediaType: JSON_TYPE },
-        body: { case: "data", value: encodeText(jsonOf(reply)) },
-      }),
-    ];
+    const turn = holding(jsonOf(reply, "reply"), Role.MODEL);
     request.interaction = configured(turn, options.actionConfigs);
   }
   return request;
-}
-
-/** Whether a value is an interaction of the protocol. */
-export function isInteraction(value: unknown): value is Interaction {
-  return (value as { $typeName?: unknown } | null)?.$typeName === InteractionSchema.typeName;
-}
-
-function jsonOf(reply: string | object): string {
-  try {
-    return typeof reply === "string" ? reply : stringifyJson(reply);
-  } catch (error) {
-    throw invalid(`the reply has no JSON form: ${(error as Error).message}`);
-  }
 }
 
 /** The turn with where its actions run; the one given is never changed. */
@@ -195,13 +181,30 @@ function configured(turn: Interaction, configs: ExecuteOptions["actionConfigs"])
   }
   const actionConfigs = { ...turn.actionConfigs };
   for (const [name, config] of Object.entries(configs)) {
-    const { peer, headers } = typeof config === "string" ? { peer: config } : config;
+    const { peer, headers } = configOf(name, config);
     actionConfigs[name] = create(ActionConfigSchema, { headerAutofills: wireHeaders(headers) });
     if (peer !== undefined) {
       actionConfigs[name].peer = peerOf(peer);
     }
   }
   return { ...turn, actionConfigs };
+}
+
+/** A config as it is meant; a key that is none would be a wish that nobody hears. */
+function configOf(name: string, config: unknown): ActionConfig {
+  if (typeof config === "string") {
+    return { peer: config };
+  }
+  const what = `actionConfigs "${name}"`;
+  if (typeof config !== "object" || config === null || Array.isArray(config)) {
+    throw invalid(`${what}: give a peer, such as "a11://$sender", or { peer, headers }`);
+  }
+  for (const key of Object.keys(config)) {
+    if (key !== "peer" && key !== "headers") {
+      throw invalid(`${what}: there is no "${key}"; a config has peer and headers`);
+    }
+  }
+  return config as ActionConfig;
 }
 
 /** The number of a provider's shape. */
@@ -216,93 +219,4 @@ export function backendOf(name: BackendName | undefined): Backend {
     throw invalid(`"${name}" is no backend; there are: ${known}`);
   }
   return backend;
-}
-
-/** The result of a response; `schemaOf` knows what its actions put out. */
-export async function resultOf(
-  response: ExecuteActionsFromInteractionResponse,
-  schemaOf: (name: string) => Promise<ActionSchema | undefined>,
-): Promise<Result> {
-  const interaction = response.interaction ?? create(InteractionSchema);
-  const results = response.results.map(async (call) => {
-    const fragments = interaction.actionOutputs[call.id]?.fragments ?? [];
-    const wellEnded = (call.status?.code ?? 0) === 0;
-    const schema = wellEnded ? await schemaOf(call.name) : undefined;
-    const value = wellEnded ? resultValue(fragments, schema) : undefined;
-    return { ...callResultOf(call), value };
-  });
-  const backend = Backend[response.backend]?.toLowerCase() as BackendName | "unspecified";
-  return {
-    messages: response.messages.map(parseJson),
-    interaction,
-    results: await Promise.all(results),
-    backend: backend === "unspecified" ? undefined : backend,
-  };
-}
-
-function callResultOf(
-  call: ExecuteActionsFromInteractionResponse["results"][number],
-): Omit<CallResult, "value"> {
-  const { code = 0, message = "", reason = 0 } = call.status ?? {};
-  return {
-    id: call.id,
-    name: call.name,
-    status: { code: codeName(code), reason: reasonName(reason), message },
-    log: call.log,
-  };
-}
-
-/** The event of a message; `undefined` for one of a kind that is not known here. */
-export async function eventOf(
-  { event }: StreamActionsFromInteractionResponse,
-  schemaOf: (name: string) => Promise<ActionSchema | undefined>,
-): Promise<ExecuteEvent | undefined> {
-  switch (event.case) {
-    case "started":
-      return { type: "started", id: event.value.id, name: event.value.name };
-    case "log": {
-      const entry = event.value.entry && readLog(event.value.entry);
-      return entry && { type: "log", id: event.value.id, entry };
-    }
-    case "output":
-      return { type: "output", id: event.value.id, fragments: event.value.fragments };
-    case "finished":
-      return { type: "finished", result: callResultOf(event.value) };
-    case "summary":
-      return { type: "result", result: await resultOf(event.value, schemaOf) };
-    case undefined:
-      return undefined;
-  }
-}
-
-/** The fragment id of a port that is the whole result. */
-const WHOLE = "_";
-
-function resultValue(
-  fragments: readonly NodeFragment[],
-  schema: ActionSchema | undefined,
-): unknown {
-  const fields = new Map<string, NodeFragment[]>();
-  for (const fragment of fragments) {
-    fields.set(fragment.id, [...(fields.get(fragment.id) ?? []), fragment]);
-  }
-  const values = [...fields].map(([field, parts]) => {
-    const name = field === WHOLE ? "$" : field;
-    const mapped = Object.entries(schema?.outputToJsonField ?? {}).find(([, to]) => to === name);
-    const port = schema?.outputs.find((port) => port.name === (mapped?.[0] ?? field));
-    return [field, fieldOf(parts, port?.unary ?? isUnary(parts))] as const;
-  });
-  const whole = values.find(([field]) => field === WHOLE);
-  return whole === undefined ? Object.fromEntries(values) : whole[1];
-}
-
-/** A lone piece that is final is one value, as far as can be told without a schema. */
-function isUnary(parts: readonly NodeFragment[]): boolean {
-  return parts.length === 1 && parts[0]?.continued === false;
-}
-
-function fieldOf(parts: readonly NodeFragment[], unary: boolean): unknown {
-  const decoder = new Decoder({ name: "", mediaType: OCTETS, unary });
-  const values = parts.flatMap((part) => decoder.push(part) as unknown[]);
-  return unary ? values[0] : values;
 }

@@ -12,10 +12,12 @@ import {
   InteractionService,
 } from "../gen/a11/v1/interaction_service_pb.js";
 import { interactionFromJson } from "../interaction/portable.js";
+import { pauseFor } from "../session/pause.js";
 import { Chunk, decodeText, encodeText } from "../wire/chunk.js";
 import { type JsonValue, parseJson } from "../wire/json.js";
-import { StatusError } from "../wire/status.js";
-import { type BackendName, backendOf, isInteraction } from "./execute.js";
+import { invalid, StatusError } from "../wire/status.js";
+import { type BackendName, backendOf } from "./execute.js";
+import { isInteraction, type Turn, turnOf } from "./turn.js";
 
 const PROTOBUF = "application/x-protobuf;type=a11.v1.Interaction";
 const JSON_FORM = "application/json;type=a11.sdk.Interaction";
@@ -107,9 +109,9 @@ export class Interactions {
   /** The interactions of a conversation, in order; after a position, or all. */
   async *list(
     conversation: string,
-    options: { readonly after?: number } = {},
+    options: { readonly afterPosition?: number } = {},
   ): AsyncGenerator<ConversationRecord, void, undefined> {
-    let afterPosition = BigInt(options.after ?? 0);
+    let afterPosition = positionOf(options.afterPosition);
     do {
       const page = await ask(this.#client.listInteractions({ conversation, afterPosition }));
       yield* page.records.map(recordOf);
@@ -123,9 +125,9 @@ export class Interactions {
    */
   async *watch(
     conversation: string,
-    options: { readonly after?: number; readonly signal?: AbortSignal } = {},
+    options: { readonly afterPosition?: number; readonly signal?: AbortSignal } = {},
   ): AsyncGenerator<ConversationRecord, void, undefined> {
-    let afterPosition = BigInt(options.after ?? 0);
+    let afterPosition = positionOf(options.afterPosition);
     const rpc = options.signal === undefined ? {} : { signal: options.signal };
     for (let pause = 50; ; pause = Math.min(pause * 2, 2000)) {
       try {
@@ -141,11 +143,11 @@ export class Interactions {
         }
       } catch (error) {
         const failure = StatusError.from(error);
-        if (failure.code !== "UNAVAILABLE") {
+        if (failure.code !== "UNAVAILABLE" || options.signal?.aborted) {
           throw failure;
         }
       }
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      await pauseFor(pause, options.signal);
     }
   }
 
@@ -154,19 +156,36 @@ export class Interactions {
     return Number((await ask(this.#client.deleteConversation({ conversation }))).deleted);
   }
 
-  /** Everything that is wrong with an interaction, and notes. */
-  async validate(
-    interaction: Interaction | string,
-  ): Promise<{ readonly valid: boolean; readonly problems: readonly InteractionProblem[] }> {
-    return ask(this.#client.validateInteraction({ body: bodyOf(interaction) }));
+  /** The names of the conversations that there are, or of those that begin so. */
+  async *conversations(prefix = ""): AsyncGenerator<string, void, undefined> {
+    let pageToken = "";
+    do {
+      const page = await ask(
+        this.#client.listConversations({ namePrefix: prefix, pageToken, pageSize: 1000 }),
+      );
+      yield* page.conversations.map(({ name }) => name);
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
   }
 
-  /** An interaction in no provider's shape: its texts, pictures, calls and results. */
+  /** Everything that is wrong with an interaction, or the JSON of one, and notes. */
+  async validate(
+    turn: Turn,
+  ): Promise<{ readonly valid: boolean; readonly problems: readonly InteractionProblem[] }> {
+    // The JSON as it is: what is wrong with it is the service's to say.
+    const body =
+      typeof turn === "string"
+        ? { case: "interactionJson" as const, value: turn }
+        : { case: "interaction" as const, value: turnOf(turn) };
+    return ask(this.#client.validateInteraction({ body }));
+  }
+
+  /** A turn in no provider's shape: its texts, pictures, calls and results. */
   async normalize(
-    interaction: Interaction | string,
+    turn: Turn,
   ): Promise<{ readonly role: "user" | "model" | "system"; readonly parts: NormalizedPart[] }> {
     const { role, parts } = await ask(
-      this.#client.normalizeInteraction({ body: bodyOf(interaction) }),
+      this.#client.normalizeInteraction({ body: { case: "interaction", value: turnOf(turn) } }),
     );
     const read = parts.flatMap(({ part }): NormalizedPart[] => {
       switch (part.case) {
@@ -195,20 +214,25 @@ export class Interactions {
   }
 
   /**
-   * A conversation, by name or as its turns, as the exact messages that a provider is to
-   * be sent next.
+   * A conversation, by its name or as its turns, as the exact messages that a provider is
+   * to be sent next.
    *
+   * @param source - A conversation's name, or a list of turns.
    * @param options.dialect - For gpt `chat`, `responses` or `functions`; for gemini
    * `interactions` or `generate_content`.
    */
   async convert(
-    conversation: string | readonly Interaction[],
-    options: { readonly to: BackendName; readonly dialect?: string; readonly upTo?: number },
+    source: string | readonly Turn[],
+    options: {
+      readonly to: BackendName;
+      readonly dialect?: string;
+      readonly upToPosition?: number;
+    },
   ): Promise<Converted> {
     const from =
-      typeof conversation === "string"
-        ? { conversation, upToPosition: BigInt(options.upTo ?? 0) }
-        : { interactions: [...conversation] };
+      typeof source === "string"
+        ? { conversation: source, upToPosition: positionOf(options.upToPosition) }
+        : { interactions: source.map(turnOf) };
     const { messages, system, dropped, added } = await ask(
       this.#client.convertInteractions({
         ...from,
@@ -221,6 +245,9 @@ export class Interactions {
 }
 
 function encode(interaction: Interaction | string): EncodedInteraction {
+  if (typeof interaction !== "string" && !isInteraction(interaction)) {
+    throw invalid("append takes an Interaction, or its JSON text: interactionFromJson makes one");
+  }
   return create(
     EncodedInteractionSchema,
     typeof interaction === "string"
@@ -229,10 +256,11 @@ function encode(interaction: Interaction | string): EncodedInteraction {
   );
 }
 
-function bodyOf(interaction: Interaction | string) {
-  return isInteraction(interaction)
-    ? { case: "interaction" as const, value: interaction }
-    : { case: "interactionJson" as const, value: interaction };
+function positionOf(position = 0): bigint {
+  if (!Number.isSafeInteger(position) || position < 0) {
+    throw invalid(`${position} is no position: those are whole numbers from 1`);
+  }
+  return BigInt(position);
 }
 
 function recordOf(record: InteractionRecord | undefined): ConversationRecord {

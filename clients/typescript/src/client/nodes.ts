@@ -4,6 +4,7 @@ import { createClient, type Transport } from "@connectrpc/connect";
 import { Decoder } from "../action/decoder.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import { NodeService } from "../gen/a11/v1/node_service_pb.js";
+import { pauseFor } from "../session/pause.js";
 import { Chunk, endOf, fragmentOf, JSON_TYPE, OCTETS } from "../wire/chunk.js";
 import { stringifyJson } from "../wire/json.js";
 import { isOk, ok, type Status, StatusError } from "../wire/status.js";
@@ -42,7 +43,7 @@ export async function* readNode(
   options: NodeOptions,
 ): AsyncGenerator<unknown, void, undefined> {
   const client = createClient(NodeService, transport);
-  const decoder = new Decoder({ name: id, mediaType: OCTETS, unary: false });
+  const decoder = new Decoder({ name: id, mediaType: "", unary: false });
   const rpc = options.signal === undefined ? {} : { signal: options.signal };
   let offset = options.offset ?? 0;
   for (let attempt = 0; ; attempt++) {
@@ -63,7 +64,7 @@ export async function* readNode(
       }
       throw new StatusError("UNAVAILABLE", "the node's stream broke off");
     } catch (error) {
-      await pauseOrThrow(error, attempt);
+      await pauseOrThrow(error, attempt, options.signal);
     }
   }
 }
@@ -99,7 +100,7 @@ export class NodeWriter {
           await client.writeNode(requests(), rpc);
           return;
         } catch (error) {
-          await pauseOrThrow(error, attempt);
+          await pauseOrThrow(error, attempt, signal);
         }
       }
     };
@@ -170,11 +171,15 @@ function chunkOfValue(value: unknown): Chunk {
 }
 
 /** Waits before another attempt, where one may help. */
-async function pauseOrThrow(error: unknown, attempt: number): Promise<void> {
+async function pauseOrThrow(
+  error: unknown,
+  attempt: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const failure = StatusError.from(error);
   const mayHelp = failure.code === "UNAVAILABLE" && failure.reason === "UNSPECIFIED";
-  if (!mayHelp || attempt >= ATTEMPTS) {
+  if (!mayHelp || attempt >= ATTEMPTS || signal?.aborted) {
     throw failure;
   }
-  await new Promise((resolve) => setTimeout(resolve, LEAST_PAUSE_MS * 2 ** attempt));
+  await pauseFor(LEAST_PAUSE_MS * 2 ** attempt, signal);
 }

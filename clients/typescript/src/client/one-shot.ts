@@ -6,7 +6,7 @@ import { ActionService } from "../gen/a11/v1/action_service_pb.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import { durationOf } from "../session/core/core.js";
 import { cost } from "../session/core/cost.js";
-import { wireHeaders } from "../wire/headers.js";
+import type { WireHeaders } from "../wire/headers.js";
 import { ok, StatusError } from "../wire/status.js";
 import type { Argument } from "./arguments.js";
 import type { RunningCall } from "./running-call.js";
@@ -20,6 +20,7 @@ export async function runOneShot(
   action: string,
   call: RunningCall,
   args: readonly Argument[],
+  headers: WireHeaders,
   options: CallOptions,
 ): Promise<void> {
   const abort = new AbortController();
@@ -46,7 +47,7 @@ export async function runOneShot(
     const request = {
       action,
       inputs,
-      headers: wireHeaders(options.headers),
+      headers,
       ...(options.timeout === undefined ? {} : { timeout: durationOf(options.timeout) }),
     };
     const client = createClient(ActionService, transport);

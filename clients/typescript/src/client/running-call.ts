@@ -73,7 +73,10 @@ export class RunningCall implements Call, CallSink {
     this.#schema = schema;
     this.#options = options;
     for (const port of schema.inputs) {
-      this.#inputs.set(port.name, new Outbox(port, port.name, (piece) => this.#send(piece)));
+      this.#inputs.set(
+        port.name,
+        new Outbox("input", port, port.name, (piece) => this.#send(piece)),
+      );
     }
     for (const port of schema.outputs) {
       this.#outputs.set(port.name, { port, decoder: new Decoder(port), values: [] });

@@ -9,8 +9,11 @@ import { invalid } from "../wire/status.js";
 
 /** What a user turn has beside its text. */
 export interface UserTurnOptions {
-  /** Pictures, after the text: such as `new Chunk("image/png", bytes)`. */
-  readonly images?: readonly Chunk[];
+  /**
+   * Pictures, after the text: the bytes of a PNG, JPEG, GIF or WebP, or a `Chunk` that says
+   * what they are, such as `new Chunk("image/avif", bytes)`.
+   */
+  readonly images?: readonly (Chunk | Uint8Array)[];
   /** The turn before it. */
   readonly previous?: Interaction | string;
   /** Default: a new UUID. */
@@ -19,14 +22,14 @@ export interface UserTurnOptions {
   readonly system?: string;
 }
 
-/** A user's turn: a text, and pictures. */
-export function userTurn(text: string, options: UserTurnOptions = {}): Interaction {
+/**
+ * A user's turn: a text, and pictures.
+ *
+ * @throws StatusError INVALID_ARGUMENT for a picture of an unknown kind, or half of a
+ * surrogate pair.
+ */
+export function userTurn(text = "", options: UserTurnOptions = {}): Interaction {
   const { images = [], previous, system } = options;
-  for (const image of images) {
-    if (!image.mediaType.startsWith("image/")) {
-      throw invalid(`"${image.mediaType}" is not the media type of a picture`);
-    }
-  }
   const texts = (text: string) => new Chunk(TEXT, encodeText(text));
   return create(InteractionSchema, {
     id: options.id ?? crypto.randomUUID(),
@@ -34,20 +37,46 @@ export function userTurn(text: string, options: UserTurnOptions = {}): Interacti
     createdAtMillis: BigInt(Date.now()),
     previousInteractionId: typeof previous === "string" ? previous : (previous?.id ?? ""),
     systemInstructions: system === undefined ? [] : [wire(texts(system))],
-    content: [texts(text), ...images].map(wire),
+    content: [...(text === "" ? [] : [texts(text)]), ...images.map(picture)].map(wire),
     status: {},
   });
+}
+
+const SIGNATURES: readonly [signature: string, mediaType: string][] = [
+  ["\x89PNG\r\n\x1a\n", "image/png"],
+  ["\xff\xd8\xff", "image/jpeg"],
+  ["GIF8", "image/gif"],
+];
+
+function picture(image: Chunk | Uint8Array): Chunk {
+  if (image instanceof Chunk) {
+    if (!image.mediaType.startsWith("image/")) {
+      throw invalid(`"${image.mediaType}" is not the media type of a picture`);
+    }
+    return image;
+  }
+  const head = String.fromCharCode(...image.subarray(0, 12));
+  const known = SIGNATURES.find(([signature]) => head.startsWith(signature))?.[1];
+  const mediaType = head.startsWith("RIFF") && head.endsWith("WEBP") ? "image/webp" : known;
+  if (mediaType === undefined) {
+    throw invalid("a picture is none of PNG, JPEG, GIF and WebP: give a Chunk with its media type");
+  }
+  return new Chunk(mediaType, image);
 }
 
 /** What came of a model's calls, to be appended: a result of `execute`, or its parts. */
 export interface Appendable {
   readonly messages: readonly JsonValue[];
   readonly interaction: Interaction;
+  /** The provider whose shape the messages have; none: there are none. */
+  readonly backend?: string | undefined;
 }
 
 /**
  * Appends a result: its messages to a provider's messages, its turn to interactions. What
  * is given is not changed. An empty list is taken for one of messages.
+ *
+ * @throws StatusError INVALID_ARGUMENT where the result has no messages for a provider.
  */
 export function appendResult(
   interactions: readonly Interaction[],
@@ -56,9 +85,13 @@ export function appendResult(
 export function appendResult<T>(messages: readonly T[], result: Appendable): (T | JsonValue)[];
 export function appendResult(history: readonly unknown[], result: Appendable): unknown[] {
   const last = history.at(-1) as Partial<Interaction> | undefined;
-  return last?.$typeName === InteractionSchema.typeName
-    ? [...history, result.interaction]
-    : [...history, ...result.messages];
+  if (last?.$typeName === InteractionSchema.typeName) {
+    return [...history, result.interaction];
+  }
+  if (result.messages.length === 0 && result.backend === undefined) {
+    throw invalid("the result was not shaped for a provider: name a `backend` when executing");
+  }
+  return [...history, ...result.messages];
 }
 
 function wire({ mediaType, data }: Chunk) {

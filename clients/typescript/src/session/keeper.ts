@@ -9,6 +9,7 @@ import { ok, StatusError, status } from "../wire/status.js";
 import { type Dial, type Opened, open } from "./connection.js";
 import { Core } from "./core/core.js";
 import { DEFAULT_GRACE_MS, DEFAULT_LIMITS, readLimits, writeLimits } from "./core/limits.js";
+import { pauseFor } from "./pause.js";
 import { type Host, Session } from "./session.js";
 
 /** How long to wait before the next attempt to connect: doubled from the least to the most. */
@@ -138,7 +139,7 @@ export class Keeper {
           return undefined;
         }
       }
-      await Promise.race([over, sleep(pause, this.#closing.signal)]);
+      await Promise.race([over, pauseFor(pause, this.#closing.signal)]);
     }
     return undefined;
   }
@@ -149,7 +150,7 @@ export class Keeper {
         await this.session();
         return;
       } catch {
-        await sleep(pause, this.#closing.signal);
+        await pauseFor(pause, this.#closing.signal);
         pause = Math.min(pause * 2, MOST_PAUSE_MS);
       }
     }
@@ -195,27 +196,11 @@ async function openSome(
         throw error;
       }
     }
-    await sleep(pause, signal);
+    await pauseFor(pause, signal);
   }
 }
 
 /** Whether trying again is of no use. */
 function isFinal(failure: StatusError): boolean {
   return failure.reason === "UNKNOWN_SESSION" || failure.reason === "INVALID_FRAME";
-}
-
-/** Waits, but no longer than until the signal. */
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const wake = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", wake);
-      resolve();
-    };
-    const timer = setTimeout(wake, ms);
-    signal.addEventListener("abort", wake);
-    if (signal.aborted) {
-      wake();
-    }
-  });
 }

@@ -2,10 +2,11 @@
 
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Client, type ClientOptions } from "../client/client.js";
-import { StatusError } from "../wire/status.js";
+import { checkOptions, NODE_OPTIONS } from "../client/options.js";
 import { addressOf } from "./address.js";
 import { grpcDial } from "./grpc-session.js";
 import { adding } from "./metadata.js";
+import { reach } from "./reach.js";
 import { WideConnection } from "./wide-connection.js";
 
 /** Certificates and keys, PEM, as Node's `tls.connect` takes them. */
@@ -37,15 +38,13 @@ const MAX_MESSAGE_BYTES = 64 << 20;
  * Connects to a service.
  *
  * @param url - `http://HOST:PORT`, `https://HOST:PORT`, or `HOST:PORT`, which is clear text.
- * @throws StatusError UNAVAILABLE, naming the URL, where the service cannot be reached.
+ * @throws StatusError UNAVAILABLE, naming the URL and what to try, where the service cannot
+ * be reached within 10 s.
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
+  checkOptions(options, NODE_OPTIONS, "connect");
   const baseUrl = addressOf(url);
   const sessionManager = new WideConnection(baseUrl, options.tls ?? {});
-  if ((await sessionManager.connect()) === "error") {
-    const cause = sessionManager.error();
-    throw new StatusError("UNAVAILABLE", `cannot reach ${baseUrl}: ${textOf(cause)}`, { cause });
-  }
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager,
@@ -55,6 +54,12 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
     // The service's own messages are small; compression costs more than it saves.
     acceptCompression: [],
   });
+  try {
+    await reach(baseUrl, sessionManager, transport);
+  } catch (error) {
+    sessionManager.abort();
+    throw error;
+  }
   const client = new Client(
     {
       url: baseUrl,
@@ -75,9 +80,4 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
     }
   }
   return client;
-}
-
-function textOf(cause: unknown): string {
-  const errors = cause instanceof AggregateError ? cause.errors : [cause];
-  return errors.map((error) => StatusError.from(error).message).join("; ");
 }

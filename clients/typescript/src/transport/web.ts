@@ -2,6 +2,7 @@
 
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
 import { Client, type ClientOptions } from "../client/client.js";
+import { checkOptions, WEB_OPTIONS } from "../client/options.js";
 import { StatusError } from "../wire/status.js";
 import { addressOf } from "./address.js";
 import { adding } from "./metadata.js";
@@ -26,6 +27,7 @@ export interface ConnectOptions extends ClientOptions {
  * @throws StatusError UNAVAILABLE, naming the URL, where the service cannot be reached.
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
+  checkOptions(options, WEB_OPTIONS, "connect");
   const baseUrl = addressOf(url);
   const transport = createGrpcWebTransport({
     baseUrl,

@@ -33,6 +33,8 @@ export class WideConnection extends Http2SessionManager {
     if (session !== undefined && !this.#widened.has(session as ClientHttp2Session)) {
       this.#widened.add(session as ClientHttp2Session);
       session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+      // Its streams tell of it. Unheard, a late one would end the program.
+      session.on("error", () => {});
     }
     return stream;
   }

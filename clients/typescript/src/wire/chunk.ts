@@ -24,7 +24,11 @@ export class Chunk {
     readonly mediaType: string,
     /** The bytes. */
     readonly data: Uint8Array,
-  ) {}
+  ) {
+    if (typeof mediaType !== "string" || !(data instanceof Uint8Array)) {
+      throw new TypeError('a Chunk is a media type and a Uint8Array: new Chunk("image/png", data)');
+    }
+  }
 
   /** A text. */
   static text(text: string): Chunk {
@@ -99,14 +103,15 @@ export function readValue(mediaType: string, data: Uint8Array): unknown {
 /**
  * A value as bytes of a port's media type.
  *
- * @throws StatusError INVALID_ARGUMENT that names the port.
+ * @param what - Whose value it is, such as `input "x"`.
+ * @throws StatusError INVALID_ARGUMENT that names it.
  */
-export function chunkOf(port: string, mediaType: string, value: unknown): Chunk {
+export function chunkOf(what: string, mediaType: string, value: unknown): Chunk {
   if (value instanceof Chunk) {
     return value;
   }
   try {
-    if (value instanceof Uint8Array) {
+    if (value instanceof Uint8Array && kindOf(mediaType) !== "json") {
       return new Chunk(mediaType, value);
     }
     switch (kindOf(mediaType)) {
@@ -118,11 +123,19 @@ export function chunkOf(port: string, mediaType: string, value: unknown): Chunk 
       case "json":
         return new Chunk(mediaType, encodeText(stringifyJson(value)));
       case "bytes":
-        throw new TypeError(`${mediaType} takes a Uint8Array or a Chunk, not ${typeof value}`);
+        throw new TypeError(`${mediaType} takes a Uint8Array or a Chunk, not ${nameOf(value)}`);
     }
   } catch (error) {
-    throw invalid(`port "${port}": ${(error as Error).message}`, "INVALID_INPUT");
+    throw invalid(`${what}: ${(error as Error).message}`, "INVALID_INPUT");
   }
+}
+
+/** What a value is, for people. */
+function nameOf(value: unknown): string {
+  const isObject = typeof value === "object" && value !== null;
+  return isObject
+    ? `a ${value.constructor?.name ?? "object"}`
+    : String(value === null ? value : typeof value);
 }
 
 /**

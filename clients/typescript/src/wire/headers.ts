@@ -1,6 +1,8 @@
 /** Call headers: names without case, values as bytes. */
 
 import { decodeText, encodeText } from "./chunk.js";
+import { isName } from "./name.js";
+import { invalid } from "./status.js";
 
 /** The deadline header; sent as the time left instead. */
 export const DEADLINE = "x-a11-deadline";
@@ -15,13 +17,33 @@ export type HeadersInit = Readonly<Record<string, string | Uint8Array>>;
 /** Header name (lower case) → value. */
 export type WireHeaders = { [name: string]: Uint8Array<ArrayBuffer> };
 
-/** Headers as they are sent. */
+/**
+ * Headers as they are sent.
+ *
+ * @throws StatusError INVALID_ARGUMENT that names the header which is none.
+ */
 export function wireHeaders(headers: HeadersInit | undefined): WireHeaders {
   const entries = Object.entries(headers ?? {}).map(([name, value]) => [
     name.toLowerCase(),
-    typeof value === "string" ? encodeText(value) : value,
+    bytesOf(name, value),
   ]);
   return Object.fromEntries(entries) as WireHeaders;
+}
+
+function bytesOf(name: string, value: unknown): Uint8Array {
+  if (!isName(name)) {
+    throw invalid(`"${name}" is no name of a header: letters, digits, _ and -`);
+  }
+  if (typeof value === "string") {
+    if (!value.isWellFormed()) {
+      throw invalid(`header "${name}": a text with half of a surrogate pair`);
+    }
+    return encodeText(value);
+  }
+  if (value instanceof Uint8Array) {
+    return value;
+  }
+  throw invalid(`header "${name}": a value is a text or a Uint8Array, not ${typeof value}`);
 }
 
 /** Whether a header flows into nested calls without being declared. */

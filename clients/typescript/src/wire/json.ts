@@ -38,17 +38,32 @@ export function parseJson(text: string): JsonValue {
 }
 
 /**
- * Writes a value as JSON text.
+ * Writes a value as JSON text. Fields that are `undefined` are left out, a Date is its ISO
+ * text, and an instance of a class its fields, or what its `toJSON` answers.
  *
- * @throws TypeError that names the place of what JSON cannot say.
+ * @throws TypeError that names the place of what JSON cannot say, and what to write instead.
  */
 export function stringifyJson(value: unknown): string {
+  if (typeof value === "string") {
+    checkText(value, "", TypeError);
+    return JSON.stringify(value);
+  }
+  return isPlain(value, "", 0) ? JSON.stringify(value) : write(value, "", 0);
+}
+
+/**
+ * The same for an object of a provider's SDK: what JSON has no form of is left out, as
+ * `JSON.stringify` does.
+ *
+ * @throws TypeError that names the place of a number or a text that JSON cannot say.
+ */
+export function stringifyReply(value: unknown): string {
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch {
     // A bigint, which JSON has as any other number; or what this names better.
-    return write(value, "", 0);
+    return stringifyJson(value);
   }
   if (text === undefined) {
     throw new TypeError(`${typeof value} has no JSON form`);
@@ -64,7 +79,7 @@ type Failure = new (message: string) => Error;
 
 function checkValue(value: unknown, place: string, depth: number, Failure: Failure): void {
   if (depth > MAX_DEPTH) {
-    throw new Failure(`nested deeper than ${MAX_DEPTH}`);
+    throw new Failure(TOO_DEEP);
   }
   if (typeof value === "string") {
     checkText(value, place, Failure);
@@ -72,9 +87,6 @@ function checkValue(value: unknown, place: string, depth: number, Failure: Failu
     throw new Failure(`${at(place)}${value} has no JSON form`);
   } else if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) {
-      if (item === undefined || typeof item === "function" || typeof item === "symbol") {
-        throw new Failure(`${at(`${place}[${index}]`)}${typeof item} has no JSON form`);
-      }
       checkValue(item, `${place}[${index}]`, depth + 1, Failure);
     }
   } else if (typeof value === "object" && value !== null && !("toJSON" in value)) {
@@ -92,39 +104,128 @@ function checkText(text: string, place: string, Failure: Failure): void {
 }
 
 function at(place: string): string {
-  return place === "" ? "" : `${place}: `;
+  return place === "" ? "" : `${place.replace(/^\./, "")}: `;
 }
 
-/** What `JSON.stringify` does, for bigints too. */
-function write(value: unknown, place: string, depth: number): string {
-  if (depth > MAX_DEPTH) {
-    throw new TypeError(`nested deeper than ${MAX_DEPTH}`);
+const TOO_DEEP = `nested deeper than ${MAX_DEPTH}, or a part of itself`;
+
+/** What to write instead of an object that has no JSON form, by its tag. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  Map: "; write Object.fromEntries(map)",
+  Set: "; write [...set]",
+  Promise: "; await it",
+  Error: "; write its message",
+  RegExp: "; write its source",
+};
+
+/** Whether an object is one whose fields do not say what it is; why, then. */
+function oddness(value: object): string | undefined {
+  const tag = Object.prototype.toString.call(value).slice(8, -1);
+  const a = (name: string) => `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
+  if (
+    ArrayBuffer.isView(value) ||
+    tag.endsWith("ArrayBuffer") ||
+    tag === "Blob" ||
+    tag === "File"
+  ) {
+    return `${a(value.constructor?.name ?? tag)} is bytes, which have no JSON form; write base64`;
   }
+  if (INSTEAD[tag] !== undefined) {
+    return `${a(tag)} has no JSON form${INSTEAD[tag]}`;
+  }
+  if (tag === "WeakMap" || tag === "WeakSet" || Symbol.asyncIterator in value) {
+    return `${a(tag)} has no JSON form`;
+  }
+  return Symbol.iterator in value && tag !== "String"
+    ? `${a(tag)} has no JSON form; write [...it]`
+    : undefined;
+}
+
+/**
+ * Whether `JSON.stringify` writes a value as it is meant.
+ *
+ * @throws TypeError for what has no JSON form.
+ */
+function isPlain(value: unknown, place: string, depth: number): boolean {
+  if (depth > MAX_DEPTH) {
+    throw new TypeError(TOO_DEEP);
+  }
+  switch (typeof value) {
+    case "string":
+      checkText(value, place, TypeError);
+      return true;
+    case "boolean":
+      return true;
+    case "number":
+      if (!Number.isFinite(value)) {
+        throw new TypeError(`${at(place)}${value} has no JSON form`);
+      }
+      return !isLong(value);
+    case "object":
+      break;
+    case "bigint":
+      return false;
+    default:
+      throw new TypeError(`${at(place)}${typeof value} has no JSON form`);
+  }
+  if (value === null) {
+    return true;
+  }
+  let plain = true;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      plain = isPlain(value[index], `${place}[${index}]`, depth + 1) && plain;
+    }
+    return plain;
+  }
+  if (value instanceof Date && Number.isNaN(value.getTime())) {
+    throw new TypeError(`${at(place)}an invalid Date has no JSON form`);
+  }
+  const odd = oddness(value);
+  if (odd !== undefined) {
+    throw new TypeError(`${at(place)}${odd}`);
+  }
+  if ("toJSON" in value) {
+    return value instanceof Date;
+  }
+  for (const [key, item] of Object.entries(value)) {
+    if (item !== undefined) {
+      checkText(key, place, TypeError);
+      plain = isPlain(item, `${place}.${key}`, depth + 1) && plain;
+    }
+  }
+  return plain;
+}
+
+/** Whether a number is whole and past 2^53: its digits as JSON has them are not all of it. */
+function isLong(value: number): boolean {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21;
+}
+
+/** What `JSON.stringify` does, for bigints too. What it is given was looked at. */
+function write(value: unknown, place: string, depth: number): string {
   if (typeof value === "bigint") {
     return value.toString();
   }
-  if (typeof value === "object" && value !== null) {
-    if (Array.isArray(value)) {
-      const items = value.map((item, index) => write(item, `${place}[${index}]`, depth + 1));
-      return `[${items.join(",")}]`;
-    }
-    if ("toJSON" in value && typeof value.toJSON === "function") {
-      return write(value.toJSON(""), place, depth + 1);
-    }
-    const fields = Object.entries(value)
-      .filter(([, item]) => item !== undefined && typeof item !== "function")
-      .map(([key, item]) => {
-        checkText(key, place, TypeError);
-        return `${JSON.stringify(key)}:${write(item, `${place}.${key}`, depth + 1)}`;
-      });
-    return `{${fields.join(",")}}`;
+  if (typeof value === "number" && isLong(value)) {
+    return BigInt(value).toString();
   }
-  checkValue(value, place, depth, TypeError);
-  const text = JSON.stringify(value);
-  if (text === undefined) {
-    throw new TypeError(`${at(place)}${typeof value} has no JSON form`);
+  if (typeof value !== "object" || value === null) {
+    return JSON.stringify(value);
   }
-  return text;
+  if (Array.isArray(value)) {
+    const items = value.map((item, index) => write(item, `${place}[${index}]`, depth + 1));
+    return `[${items.join(",")}]`;
+  }
+  if ("toJSON" in value && typeof value.toJSON === "function") {
+    const said: unknown = value.toJSON("");
+    isPlain(said, place, depth + 1);
+    return write(said, place, depth + 1);
+  }
+  const fields = Object.entries(value)
+    .filter(([, item]) => item !== undefined)
+    .map(([key, item]) => `${JSON.stringify(key)}:${write(item, `${place}.${key}`, depth + 1)}`);
+  return `{${fields.join(",")}}`;
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;

@@ -36,6 +36,7 @@ export type CodeName = keyof typeof Code;
 export type ReasonName = keyof typeof Reason;
 
 const CODE_NAMES = Object.keys(Code) as CodeName[];
+const FAILURES = CODE_NAMES.slice(1).join(", ");
 
 /** The name of a code; UNKNOWN for a number that is none. */
 export function codeName(code: number): CodeName {
@@ -102,9 +103,19 @@ export class StatusError extends Error {
     options: { reason?: ReasonName; details?: readonly string[]; cause?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    if (!Object.hasOwn(Code, code) || code === "OK") {
+      throw new TypeError(`${String(code)} is no code of a failure; there are: ${FAILURES}`);
+    }
+    const { reason = "UNSPECIFIED", details = [] } = options;
+    if (!Object.hasOwn(Reason, reason)) {
+      throw new TypeError(`${String(reason)} is no reason`);
+    }
+    if (!details.every((detail) => typeof detail === "string")) {
+      throw new TypeError("details are texts, each one JSON value: JSON.stringify(fact)");
+    }
     this.code = code;
-    this.reason = options.reason ?? "UNSPECIFIED";
-    this.details = options.details ?? [];
+    this.reason = reason;
+    this.details = [...details];
   }
 
   /** The error of a status that is not OK. */
@@ -115,10 +126,17 @@ export class StatusError extends Error {
     });
   }
 
-  /** Whatever was thrown, as this error; `CANCELLED` for an abort. */
-  static from(error: unknown): StatusError {
+  /**
+   * Whatever was thrown, as this error; `CANCELLED` for an abort.
+   *
+   * @param what - `abort`: the error is what a signal was aborted with, whatever it is.
+   */
+  static from(error: unknown, what?: "abort"): StatusError {
     if (error instanceof StatusError) {
       return error;
+    }
+    if (what === "abort") {
+      return aborted(error);
     }
     if (error instanceof ConnectError) {
       const code = isBroken(error) ? "UNAVAILABLE" : codeName(error.code);
@@ -128,10 +146,7 @@ export class StatusError extends Error {
       });
     }
     if (isAbort(error)) {
-      return new StatusError("CANCELLED", "the caller cancelled", {
-        reason: "CANCELLED",
-        cause: error,
-      });
+      return aborted(error);
     }
     const message = error instanceof Error ? error.message : String(error);
     return new StatusError("UNKNOWN", message, { cause: error });
@@ -149,6 +164,10 @@ export class StatusError extends Error {
 /** An error for something that is wrong with what the caller gave. */
 export function invalid(message: string, reason: ReasonName = "INVALID_REQUEST"): StatusError {
   return new StatusError("INVALID_ARGUMENT", message, { reason });
+}
+
+function aborted(cause: unknown): StatusError {
+  return new StatusError("CANCELLED", "the caller cancelled", { reason: "CANCELLED", cause });
 }
 
 function isAbort(error: unknown): boolean {

@@ -8,6 +8,8 @@ export interface Proxy {
   connections(): number;
   /** Cuts every connection that there is; new ones are let through. */
   cut(): void;
+  /** The same, but the target does not notice. */
+  cutUnnoticed(): void;
   /** From now on, or no longer, new connections are refused. */
   refuse(refused: "refuse" | "accept"): void;
   close(): Promise<void>;
@@ -16,6 +18,8 @@ export interface Proxy {
 export async function startProxy(target: string): Promise<Proxy> {
   const [host, port] = target.split(":") as [string, string];
   const sockets = new Set<Socket>();
+  const nears = new Set<Socket>();
+  let unnoticed = false;
   let refusing = false;
   let made = 0;
   const server = createServer((near) => {
@@ -24,6 +28,7 @@ export async function startProxy(target: string): Promise<Proxy> {
       return;
     }
     made++;
+    nears.add(near);
     const far = connect(Number(port), host);
     for (const [from, to] of [
       [near, far],
@@ -34,7 +39,10 @@ export async function startProxy(target: string): Promise<Proxy> {
       from.on("error", () => {});
       from.on("close", () => {
         sockets.delete(from);
-        to.destroy();
+        nears.delete(from);
+        if (!unnoticed) {
+          to.destroy();
+        }
       });
       from.pipe(to);
     }
@@ -45,6 +53,13 @@ export async function startProxy(target: string): Promise<Proxy> {
     connections: () => made,
     cut: () => {
       for (const socket of sockets) {
+        socket.resetAndDestroy();
+      }
+    },
+    cutUnnoticed: () => {
+      unnoticed = true;
+      for (const socket of nears) {
+        socket.unpipe();
         socket.resetAndDestroy();
       }
     },

@@ -1,0 +1,98 @@
+/** A turn of a conversation, in the forms that it may be given in. */
+
+import { create } from "@bufbuild/protobuf";
+import { ChunkSchema } from "../gen/a11/v1/chunk_pb.js";
+import { type Interaction, InteractionSchema, Role } from "../gen/a11/v1/interaction_pb.js";
+import { interactionFromJson, interactionFromProtoJson } from "../interaction/portable.js";
+import { encodeText, JSON_TYPE } from "../wire/chunk.js";
+import { type JsonValue, parseJson, stringifyReply } from "../wire/json.js";
+import { invalid } from "../wire/status.js";
+
+/** An interaction, the JSON of one (text or parsed), or a provider's message as it came. */
+export type Turn = Interaction | string | object;
+
+/** Fields that nothing but an interaction has, in the portable JSON. */
+const OWN = [
+  "action_calls",
+  "action_configs",
+  "action_inputs",
+  "action_outputs",
+  "backend_specific_metadata",
+  "created_at_millis",
+  "system_instructions",
+];
+/** The same in proto JSON. */
+const OWN_PROTO = OWN.map((name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase()));
+/** Who speaks in the messages of providers, where it is not the model. */
+const USERS: readonly unknown[] = ["user", "tool", "developer", "system"];
+
+/** Whether a value is an interaction of the protocol. */
+export function isInteraction(value: unknown): value is Interaction {
+  return (value as { $typeName?: unknown } | null)?.$typeName === InteractionSchema.typeName;
+}
+
+/**
+ * The interaction of a turn: a provider's message becomes one that holds it.
+ *
+ * @throws StatusError INVALID_ARGUMENT for what has no JSON form, or is no JSON.
+ */
+export function turnOf(turn: Turn): Interaction {
+  if (isInteraction(turn)) {
+    return turn;
+  }
+  const text = jsonOf(turn, "turn");
+  const value = parsed(text);
+  if (hasAny(value, OWN_PROTO)) {
+    return interactionFromProtoJson(text);
+  }
+  if (hasAny(value, OWN) || holdsChunks(value)) {
+    return interactionFromJson(text);
+  }
+  const role = (value as { role?: unknown } | null)?.role;
+  return holding(text, USERS.includes(role) ? Role.USER : Role.MODEL);
+}
+
+/** An interaction that holds a provider's message. */
+export function holding(json: string, role: Role): Interaction {
+  const turn = create(InteractionSchema, { role });
+  turn.content = [
+    create(ChunkSchema, {
+      metadata: { mediaType: JSON_TYPE },
+      body: { case: "data", value: encodeText(json) },
+    }),
+  ];
+  return turn;
+}
+
+/** A message as JSON text. */
+export function jsonOf(message: string | object, what: string): string {
+  try {
+    return typeof message === "string" ? message : stringifyReply(message);
+  } catch (error) {
+    throw invalid(`the ${what} has no JSON form: ${(error as Error).message}`);
+  }
+}
+
+function parsed(text: string): JsonValue {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    throw invalid(`the turn is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function hasAny(value: JsonValue, fields: readonly string[]): boolean {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    fields.some((field) => Object.hasOwn(value, field))
+  );
+}
+
+/** Whether the content is chunks, which no provider's is. */
+function holdsChunks(value: JsonValue): boolean {
+  const content = (value as { content?: unknown } | null)?.content;
+  const isChunk = (it: unknown) =>
+    typeof it === "object" && it !== null && ("metadata" in it || "data" in it) && !("type" in it);
+  return Array.isArray(content) && content.length > 0 && content.every(isChunk);
+}
