@@ -49,8 +49,8 @@ impl Peer {
         let stop = CancellationToken::new();
         tasks.spawn(keeper.keep(opened, sender, stop.clone()));
         tasks.close();
-        let schemas = Arc::new(Schemas::new(channel));
-        Ok(Client(Arc::new(Inner { schemas, current, stop, tasks })))
+        let schemas = Arc::new(Schemas::new(channel.clone()));
+        Ok(Client(Arc::new(Inner { channel, schemas, current, stop, tasks })))
     }
 }
 
@@ -67,6 +67,7 @@ pub(super) struct Attached {
 pub struct Client(Arc<Inner>);
 
 struct Inner {
+    channel: Channel,
     schemas: Arc<Schemas>,
     current: watch::Receiver<Attached>,
     stop: CancellationToken,
@@ -110,6 +111,10 @@ impl Client {
     pub async fn close(self) {
         self.0.stop.cancel();
         self.0.tasks.wait().await;
+    }
+
+    pub(super) fn channel(&self) -> Channel {
+        self.0.channel.clone()
     }
 
     pub(super) fn schemas(&self) -> &Arc<Schemas> {
