@@ -170,8 +170,8 @@ impl Context {
         &self,
         port: &str,
     ) -> Result<impl Stream<Item = Result<T, Status>> + Send + Unpin + use<T>, Status> {
-        let (index, declared) = self.input_port(port)?;
-        let unfitted = self.0.inputs.is_open(index).then(|| declared.clone());
+        let (index, _) = self.input_port(port)?;
+        let unfitted = self.0.inputs.is_open(index).then(|| self.schema().clone());
         let port = port.to_owned();
         let values = self.0.inputs.node(index).reader().filter_map(move |piece| {
             let value = match piece {
@@ -179,7 +179,10 @@ impl Context {
                 Ok(piece) => {
                     Some(piece.value_chunk().map_err(Status::from).and_then(
                         |chunk| match &unfitted {
-                            Some(declared) => decode(&port, &fit_value(declared, chunk.clone())?),
+                            Some(schema) => {
+                                let declared = &schema.inputs()[index];
+                                decode(&port, &fit_value(declared, chunk.clone())?)
+                            }
                             None => decode(&port, chunk),
                         },
                     ))

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::action::inputs::Opening;
 use crate::action::request::CallRequest;
-use crate::action::{ActionSchema, Call, Context, Entry, Handler, Inputs, Outputs, Run, Scope};
+use crate::action::{ActionSchema, Call, Context, Entry, Handler, Inputs, Outputs, Run};
 use crate::session::driver::RemoteAction;
 use crate::wire::{Headers, Status, headers};
 
@@ -129,7 +129,7 @@ impl ClientCall {
         let id = format!("call_{}", Uuid::new_v4().simple());
         let headers = request.headers;
         let call = Call { id, entry, inputs, headers, deadline };
-        Scope::root(Arc::default()).at(depth).start(call)
+        client.scope().at(depth).start(call)
     }
 }
 

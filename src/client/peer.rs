@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Channel;
 
 use super::{call::ClientCall, keeper::Keeper, schemas::Schemas};
-use crate::action::Registry;
+use crate::action::{Registry, Scope};
 use crate::session::Session;
 use crate::wire::{Status, pb};
 
@@ -50,7 +50,8 @@ impl Peer {
         tasks.spawn(keeper.keep(opened, sender, stop.clone()));
         tasks.close();
         let schemas = Arc::new(Schemas::new(channel.clone()));
-        Ok(Client(Arc::new(Inner { channel, schemas, current, stop, tasks })))
+        let scope = Scope::limited(Arc::default(), Semaphore::MAX_PERMITS, Arc::default());
+        Ok(Client(Arc::new(Inner { channel, schemas, current, stop, tasks, scope })))
     }
 }
 
@@ -72,6 +73,8 @@ struct Inner {
     current: watch::Receiver<Attached>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    /// Where its calls run, however many at once: the service counts them.
+    scope: Scope,
 }
 
 impl Drop for Inner {
@@ -115,6 +118,10 @@ impl Client {
 
     pub(super) fn channel(&self) -> Channel {
         self.0.channel.clone()
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        self.0.scope.clone()
     }
 
     pub(super) fn schemas(&self) -> &Arc<Schemas> {

@@ -46,9 +46,10 @@ impl Core {
         if let Some(running) = self.calls.get(&call) {
             check_fragment(running.role, &fragment)?;
         }
-        self.fits(fragment.encoded_len())?;
+        let encoded = fragment.encoded_len();
+        self.fits(encoded)?;
         if let Some(running) = self.calls.get_mut(&call).filter(|call| call.ending.is_none()) {
-            running.outgoing(&fragment.id, window)?.write(fragment);
+            running.outgoing(&fragment.id, window)?.write(fragment, encoded);
             self.line_up(call);
         }
         Ok(())

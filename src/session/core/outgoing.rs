@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use prost::Message as _;
-
 use super::{cost::cost, limits::MAX_WAITING_NODE_BYTES};
 use crate::wire::{NodeFragment, Status};
 
@@ -57,15 +55,15 @@ impl Outgoing {
         self.waiting_cost < MAX_WAITING_NODE_BYTES
     }
 
-    /// Adds a piece. After the end there is none.
-    pub(super) fn write(&mut self, fragment: NodeFragment) {
+    /// Adds a piece, which takes so many bytes in a frame. After the end there is none.
+    pub(super) fn write(&mut self, fragment: NodeFragment, encoded: usize) {
         if !matches!(self.end, End::Open) {
             return;
         }
         if !fragment.continued {
             self.end = End::Ended;
         }
-        let (cost, encoded) = (cost(&fragment), fragment.encoded_len());
+        let cost = cost(&fragment);
         self.waiting_cost += cost;
         self.waiting.push_back(Waiting { fragment, cost, encoded });
     }
