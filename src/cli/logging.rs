@@ -16,7 +16,7 @@ pub(super) enum LogFormat {
 
 /// Starts to log what passes the filter.
 pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
-    let filter = EnvFilter::builder().parse(filter)?;
+    let filter = EnvFilter::builder().parse(with_sdk(filter))?;
     // Whoever read the log may be gone. Saying so there would panic, in the middle of
     // a call.
     let subscriber = tracing_subscriber::fmt()
@@ -32,6 +32,16 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
         LogFormat::Json => subscriber.json().try_init(),
     };
     Ok(())
+}
+
+/// The MCP SDK says at info what is of use to who works on it: it is asked for by
+/// name, or by a lower level.
+fn with_sdk(filter: &str) -> String {
+    let is_info = |part: &str| part.trim().eq_ignore_ascii_case("info");
+    if filter.split(',').any(is_info) && !filter.contains("rmcp") {
+        return format!("{filter},rmcp=warn");
+    }
+    filter.to_owned()
 }
 
 /// Says something on standard error in the form of the log: as it is for people,

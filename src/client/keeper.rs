@@ -109,7 +109,7 @@ impl Keeper {
                             current.send_replace(attached);
                             break open;
                         }
-                        Err(status) => tracing::debug!(%status, "no session could be opened"),
+                        Err(status) => tracing::debug!(status = status.to_string(), "no session could be opened"),
                     },
                 }
                 tokio::select! {
@@ -190,7 +190,10 @@ impl Keeper {
                 match dial::open(self.channel.clone(), open).await {
                     Ok(opened) => return Ok(opened),
                     Err(status) if is_final(&status) => return Err(status),
-                    Err(status) => tracing::debug!(%status, "the session was not resumed yet"),
+                    Err(status) => tracing::debug!(
+                        status = status.to_string(),
+                        "the session was not resumed yet"
+                    ),
                 }
                 sleep(pause).await;
                 pause = (pause * 2).min(MOST_PAUSE);
@@ -243,11 +246,19 @@ impl Keeper {
                 match session.publish(new).await {
                     Ok(newly) => {
                         for action in &newly {
-                            tracing::warn!(action = action.name, "the service refused an action");
+                            let status = action.status.as_ref();
+                            let why = status.map(|status| status.message.as_str());
+                            tracing::warn!(
+                                action = action.name,
+                                why,
+                                "the service refused an action"
+                            );
                         }
                         refused.extend(newly);
                     }
-                    Err(status) => tracing::warn!(%status, "actions were not published"),
+                    Err(status) => {
+                        tracing::warn!(status = status.to_string(), "actions were not published")
+                    }
                 }
             }
             current.send_modify(|attached| attached.refused = refused.into());

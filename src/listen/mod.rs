@@ -1,13 +1,16 @@
 //! Connections, before anything is asked on them: accepted within bounds,
-//! encrypted where that is wanted, HTTP spoken on them, and ended in order. Every
-//! listener of the program is this one; what is served on it stands elsewhere.
+//! encrypted where that is wanted, HTTP spoken on them, and ended in order; and the
+//! log of the calls on them. Every listener of the program is this one; what is
+//! served on it stands elsewhere.
 
 mod connection;
 mod opening;
 mod tls;
 mod unread;
 mod http;
+mod access_log;
 
+pub(crate) use access_log::{AccessLog, Line};
 pub(crate) use connection::{accept, is_exposed};
 pub(crate) use http::{Bounds, Http};
 pub use tls::{Identity, Tls, TlsError};

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::result::{ResultLimits, failure, success};
 use crate::action::{Event, Run, schema::Field};
 use crate::node::Piece;
-use crate::wire::{Reason, Status};
+use crate::wire::{Code, Reason, Status};
 
 /// The most bytes that are collected of one call; past it the call fails. Up to
 /// here a result that is too large is cut.
@@ -23,6 +23,21 @@ const MAX_WAITING: usize = 64;
 /// Tells a client one piece of narration; resolves once it is on its way.
 pub(super) type Told = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// What a call came to.
+pub(super) struct Finished {
+    /// What its client is told.
+    pub(super) result: CallToolResult,
+    /// What the log is told.
+    pub(super) code: Code,
+}
+
+impl Finished {
+    /// A call that failed, after it had narrated this much.
+    pub(super) fn failed(status: &Status, log: &str) -> Self {
+        Self { result: failure(status, log), code: status.code }
+    }
+}
+
 /// Follows a call to its end; `None` where its client cancelled it. `tell` is
 /// asked with each entry for the user, one after the other, all of them before
 /// the result; absent where the client wants no progress.
@@ -31,7 +46,7 @@ pub(super) async fn follow(
     limits: ResultLimits,
     cancelled: &CancellationToken,
     mut tell: Option<impl FnMut(String) -> Told>,
-) -> Option<CallToolResult> {
+) -> Option<Finished> {
     let mut collector = Collector::new(&run);
     let mut narration = Narration::default();
     let mut ended = None;
@@ -48,7 +63,8 @@ pub(super) async fn follow(
                     }
                 }
                 Some(Event::Log(entry)) if entry.internal => {
-                    tracing::debug!(call = run.id(), action = %run.schema().name(), "{}", entry.text);
+                    let (call, action) = (run.id(), run.schema().name().as_str());
+                    tracing::debug!(call, action, text = entry.text, "an internal log entry");
                 }
                 Some(Event::Log(entry)) => {
                     collector.log(&entry.text);
@@ -138,13 +154,15 @@ impl Collector {
         }
     }
 
-    fn result(self, run: &Run, status: Status, limits: ResultLimits) -> CallToolResult {
+    fn result(self, run: &Run, status: Status, limits: ResultLimits) -> Finished {
         let Self { outputs, bytes: _, log } = self;
         if !status.is_ok() {
-            return failure(&status, &log);
+            return Finished::failed(&status, &log);
         }
         let outputs: Vec<Vec<Piece>> = outputs.into_iter().map(Option::unwrap_or_default).collect();
-        success(run.schema(), &outputs, &log, limits)
-            .unwrap_or_else(|broken| failure(&broken, &log))
+        match success(run.schema(), &outputs, &log, limits) {
+            Ok(result) => Finished { result, code: Code::Ok },
+            Err(broken) => Finished::failed(&broken, &log),
+        }
     }
 }

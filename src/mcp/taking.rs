@@ -152,8 +152,9 @@ impl Intake {
                 None => break,
             };
             *self.line.0.write() = None;
-            tracing::warn!(server = &*self.server, %fault, "an MCP server is away");
-            self.tell.send_replace(Standing::Away(fault.to_string()));
+            let why = fault.to_string();
+            tracing::warn!(server = &*self.server, fault = why, "an MCP server is away");
+            self.tell.send_replace(Standing::Away(why));
             if begun.elapsed() >= STEADY {
                 pause = FIRST_PAUSE;
             }
@@ -247,7 +248,8 @@ impl Intake {
                     wanted.insert(taken.schema().name().to_string(), (tool, taken));
                 }
                 Err(error) => {
-                    tracing::warn!(server = &*self.server, tool = &*tool.name, %error, "a tool was not taken in");
+                    let (server, tool, error) = (&*self.server, &*tool.name, error.to_string());
+                    tracing::warn!(server, tool, error, "a tool was not taken in");
                 }
             }
         }
@@ -272,7 +274,8 @@ impl Intake {
                     self.taken.insert(name, tool);
                 }
                 Err(error) => {
-                    tracing::warn!(server = &*self.server, %error, "a tool was not taken in");
+                    let (server, error) = (&*self.server, error.to_string());
+                    tracing::warn!(server, error, "a tool was not taken in");
                 }
             }
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
-        ErrorCode, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+        Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
         ProgressNotificationParam, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
@@ -18,12 +18,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::{
-    call::{self, Told},
+    call::{self, Finished, Told},
     request_headers,
-    result::failure,
     server::{McpServer, Shared},
 };
 use crate::action::{Call, Entry, Inputs, Run, Scope};
+use crate::listen::Line;
 use crate::wire::{Code, Headers, Reason, Status, headers};
 
 /// The requests of the protocol. One of these that was not recognised has
@@ -88,19 +88,19 @@ impl Tools {
         entry: Entry,
         arguments: Option<JsonObject>,
         context: RequestContext<RoleServer>,
-    ) -> Option<CallToolResult> {
+    ) -> Option<Finished> {
         let _running = self.shared.calls.token();
         if self.shared.closing.is_cancelled() {
             let status = Status::of(Reason::ShuttingDown, "the server is shutting down");
-            return Some(failure(&status, ""));
+            return Some(Finished::failed(&status, ""));
         }
         let Ok(_slot) = self.shared.slots.try_acquire() else {
             let status = Status::handler(Code::ResourceExhausted, "too many calls run here");
-            return Some(failure(&status, ""));
+            return Some(Finished::failed(&status, ""));
         };
         let run = match self.start(entry, arguments, &context.meta) {
             Ok(run) => run,
-            Err(status) => return Some(failure(&status, "")),
+            Err(status) => return Some(Finished::failed(&status, "")),
         };
         let mut told = 0.0;
         let peer = &context.peer;
@@ -118,6 +118,13 @@ impl Tools {
         });
         call::follow(run, self.shared.options.result_limits, &context.ct, tell).await
     }
+}
+
+/// Who a client says that it is.
+fn client_of(context: &RequestContext<RoleServer>) -> Option<String> {
+    let said = context.meta.client_info();
+    let said = said.or_else(|| Some(context.peer.peer_info()?.client_info.clone()))?;
+    Some(format!("{}/{}", said.name, said.version))
 }
 
 /// The deadline in headers that were accepted.
@@ -159,12 +166,21 @@ impl ServerHandler for Tools {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        // Dropped with this where the client leaves.
+        let mut line = Line::begin("mcp/tools/call");
+        let client = client_of(&context);
         let Some(entry) = self.shared.catalog.entry(&request.name) else {
+            line.of_action(&request.name, client.as_deref());
+            line.end(Code::NotFound);
             let shown: String = request.name.chars().take(255).collect();
             return Err(ErrorData::invalid_params(format!("there is no tool {shown:?}"), None));
         };
+        line.of_action(entry.schema().name().as_str(), client.as_deref());
         match self.run(entry, request.arguments, context).await {
-            Some(result) => Ok(result.into()),
+            Some(Finished { result, code }) => {
+                line.end(code);
+                Ok(result.into())
+            }
             // Its client does not wait for an answer; none is sent.
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
         }

@@ -182,7 +182,8 @@ impl<'a> Collector<'a> {
                     }
                 }
                 Some(Event::Log(entry)) if entry.internal => {
-                    tracing::debug!(call = run.id(), action = %self.schema.name(), "{}", entry.text);
+                    let (call, action) = (run.id(), self.schema.name().as_str());
+                    tracing::debug!(call, action, text = entry.text, "an internal log entry");
                 }
                 Some(Event::Log(entry)) => {
                     self.note(&entry.text);

@@ -1,7 +1,6 @@
 //! Serving: the listener and its limits, what is served on it, and the way it
 //! ends; and the same services in process, for programs that need no socket.
 
-mod access_log;
 mod in_process;
 mod limits;
 mod origin;

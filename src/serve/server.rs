@@ -12,7 +12,6 @@ use tonic_web::GrpcWebLayer;
 use tower::ServiceBuilder;
 
 use super::{
-    access_log::AccessLog,
     limits::Limits,
     origin::{Origin, Origins},
     routes::{Served, routes},
@@ -21,7 +20,7 @@ use super::{
 };
 use crate::action::Registry;
 use crate::interaction::store::Store;
-use crate::listen::{self, Bounds, Http, Tls, TlsError};
+use crate::listen::{self, AccessLog, Bounds, Http, Tls, TlsError};
 use crate::runner::Recorder;
 
 /// How often a server that stops looks whether its handlers have ended.

@@ -12,7 +12,8 @@ use http::{Request, Response, StatusCode};
 use tonic::body::Body;
 use tower::Service;
 
-use super::{access_log::Line, origin::Origins};
+use super::origin::Origins;
+use crate::listen::Line;
 use crate::service::{WEBSOCKET_PATH, upgrade};
 use crate::session::Directory;
 use crate::wire::Code;

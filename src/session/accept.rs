@@ -15,6 +15,7 @@ use super::{
     core::Connection,
     directory::Directory,
     driver::{self, FrameSink, Publications as _, Session},
+    notices,
 };
 use crate::wire::pb::{EndFrame, Frame, OpenFrame, OpenedFrame, frame::Body};
 use crate::wire::{Reason, Status};
@@ -64,6 +65,9 @@ pub async fn accept(
     } else {
         session.detach(connection);
     }
+    if !session.is_over() && !session.is_connected() {
+        directory.disconnected(&session);
+    }
     session.keep_until_resumed().await;
 }
 
@@ -77,6 +81,7 @@ fn open_session(
     if !resume_token.is_empty() {
         let session = directory.resume(&resume_token)?;
         let has = session.attach(connection, received, now)?;
+        notices::resumed(&session);
         let opened = OpenedFrame {
             session: session.id().to_owned(),
             resume_token,
@@ -89,6 +94,7 @@ fn open_session(
     }
     let (session, resume_token) = directory.open(peer, limits)?;
     session.attach(connection, 0, now)?;
+    notices::attached(&session, actions.len());
     let refused = directory.publish(&session, actions);
     let opened = OpenedFrame {
         session: session.id().to_owned(),

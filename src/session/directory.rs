@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::{
     core::{Core, Limits, Side, limits::DEFAULT_GRACE, limits::MAX_PUBLISHED},
     driver::{Publications, RemoteAction, Session, SessionParts},
+    notices,
     run_nodes::RunNodes,
 };
 use crate::action::registry::unattached;
@@ -193,6 +194,17 @@ impl Directory {
         Ok((session, token))
     }
 
+    /// The connection of a session is gone, and the session kept for its grace
+    /// period. Names that a newer session of the same peer waits for go to that
+    /// one at once; calls of the old one run on.
+    pub(super) fn disconnected(&self, session: &Session) {
+        notices::disconnected(session, self.config.grace);
+        let succeeded = self.state.lock().succeed(&self.registry, session);
+        for (successor, name) in succeeded {
+            notices::published(&successor, &[name]);
+        }
+    }
+
     /// The session of a resume token.
     ///
     /// # Errors
@@ -242,31 +254,42 @@ impl Publications for Directory {
             (name, schema)
         });
         let compiled: Vec<_> = compiled.collect();
-        let mut state = self.state.lock();
-        let mut refused = vec![];
-        for (name, schema) in compiled {
-            let served = schema.and_then(|it| state.publish(&self.registry, session, it));
-            if let Err(status) = served {
-                refused.push(pb::RefusedAction { name, status: Some(status.into()) });
+        let (mut published, mut refused) = (vec![], vec![]);
+        {
+            let mut state = self.state.lock();
+            for (name, schema) in compiled {
+                match schema.and_then(|it| state.publish(&self.registry, session, it)) {
+                    Ok(()) => published.push(name),
+                    Err(status) => {
+                        refused.push(pb::RefusedAction { name, status: Some(status.into()) });
+                    }
+                }
             }
         }
+        notices::published(session, &published);
+        notices::refused(session, &refused);
         refused
     }
 
-    fn withdraw(&self, session: &Session, names: Vec<String>) {
-        let mut state = self.state.lock();
-        for name in names {
-            state.withdraw(&self.registry, session.id(), &name);
+    fn withdraw(&self, session: &Session, mut names: Vec<String>) {
+        {
+            let mut state = self.state.lock();
+            names.retain(|name| state.withdraw(&self.registry, session.id(), name));
         }
+        notices::withdrawn(session, &names);
     }
 
-    fn ended(&self, session: &Session) {
-        let mut state = self.state.lock();
-        let Some(ended) = state.sessions.remove(session.id()) else { return };
-        state.tokens.remove(&ended.token);
-        for name in ended.actions.keys() {
-            state.unserve(&self.registry, session.id(), name.as_str());
-        }
+    fn ended(&self, session: &Session, status: &Status) {
+        let actions = {
+            let mut state = self.state.lock();
+            let Some(ended) = state.sessions.remove(session.id()) else { return };
+            state.tokens.remove(&ended.token);
+            for name in ended.actions.keys() {
+                state.unserve(&self.registry, session.id(), name.as_str());
+            }
+            ended.actions.len()
+        };
+        notices::left(session, actions, status);
     }
 }
 
@@ -306,12 +329,12 @@ impl State {
         name: Name,
         schema: ActionSchema,
     ) -> Result<(), Status> {
-        let taken = |by: &str| {
+        let taken = |by: String| {
             Status::of(Reason::NameTaken, format!("an action {name:?} is served by {by}"))
         };
         let register = |action: RemoteAction| {
             let registered = registry.register(Ok(schema.clone()), action);
-            registered.map_err(|_| taken("the service itself"))
+            registered.map_err(|_| taken("the service itself".to_owned()))
         };
         self.wait_no_longer(session.id(), name.as_str());
         let Some(served) = self.served.get(&name) else {
@@ -327,8 +350,8 @@ impl State {
         // It may be a host itself, of what it published before.
         served.action.remove(session.id());
         let holders = served.action.hosts();
-        if holders.iter().any(Session::is_connected) {
-            let refusal = taken("another session, with another schema");
+        if let Some(holder) = holders.iter().find(|holder| holder.is_connected()) {
+            let refusal = taken(described(holder, holders.len() - 1));
             self.waiting.entry(name).or_default().push(session.id().to_owned());
             return Err(refusal);
         }
@@ -341,11 +364,45 @@ impl State {
         Ok(())
     }
 
-    fn withdraw(&mut self, registry: &Registry, session: &str, name: &str) {
+    /// Whether there was such an action.
+    fn withdraw(&mut self, registry: &Registry, session: &str, name: &str) -> bool {
         let attached = self.sessions.get_mut(session);
-        if attached.is_some_and(|it| it.actions.remove(name).is_some()) {
+        let withdrawn = attached.is_some_and(|it| it.actions.remove(name).is_some());
+        if withdrawn {
             self.unserve(registry, session, name);
         }
+        withdrawn
+    }
+
+    /// A program that was started anew while its old connection still seemed to
+    /// stand has waited for the names of its old session.
+    fn succeed(&mut self, registry: &Registry, broken: &Session) -> Vec<(Session, String)> {
+        let attached = self.sessions.get(broken.id()).filter(|_| !broken.peer().is_empty());
+        let Some(attached) = attached else { return vec![] };
+        let mut successors = vec![];
+        for name in attached.actions.keys() {
+            let of_same_peer = |id: &String| {
+                let waiting = &self.sessions.get(id)?.session;
+                let succeeds = waiting.is_connected() && waiting.peer() == broken.peer();
+                succeeds.then(|| waiting.clone())
+            };
+            let waiting = self.waiting.get(name).into_iter().flatten();
+            if let Some(successor) = waiting.filter_map(of_same_peer).next_back() {
+                successors.push((successor, name.clone()));
+            }
+        }
+        let mut succeeded = vec![];
+        for (successor, name) in successors {
+            let attached = self.sessions.get(successor.id());
+            let Some(schema) = attached.and_then(|it| it.actions.get(&name)).cloned() else {
+                continue;
+            };
+            let shown = name.to_string();
+            if self.serve(registry, &successor, name, schema).is_ok() {
+                succeeded.push((successor, shown));
+            }
+        }
+        succeeded
     }
 
     /// A session publishes a name no longer. Where it was the last that served it,
@@ -384,6 +441,18 @@ fn too_much(action: &str) -> Status {
          {MAX_PUBLISHED_BYTES} bytes in all"
     );
     Status::of(Reason::SessionLimit, message)
+}
+
+/// Who serves a name, for a peer that wants it too.
+fn described(holder: &Session, others: usize) -> String {
+    let mut by = match holder.peer() {
+        "" => "a peer without a name".to_owned(),
+        peer => format!("peer {peer:?}"),
+    };
+    if others > 0 {
+        by.push_str(&format!(" and {others} more"));
+    }
+    by + ", with another schema; it is served here once they have left"
 }
 
 fn is_same(one: &ActionSchema, other: &ActionSchema) -> bool {

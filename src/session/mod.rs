@@ -10,6 +10,7 @@
 pub mod core;
 mod run_nodes;
 pub mod driver;
+mod notices;
 mod directory;
 mod accept;
 pub mod websocket;

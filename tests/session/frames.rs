@@ -17,8 +17,18 @@ pub(crate) struct Frames {
 impl Frames {
     /// Opens a session that hosts these actions.
     pub(crate) async fn open(service: &Service, actions: Vec<pb::ActionSchema>) -> Self {
+        Self::open_as(service, "", actions).await
+    }
+
+    /// The same of a peer with a name.
+    pub(crate) async fn open_as(
+        service: &Service,
+        peer: &str,
+        actions: Vec<pb::ActionSchema>,
+    ) -> Self {
         let (sink, source) = mpsc::channel(16);
-        let open = Body::Open(pb::OpenFrame { actions, ..Default::default() });
+        let open = pb::OpenFrame { peer: peer.to_owned(), actions, ..Default::default() };
+        let open = Body::Open(open);
         sink.send(request(0, open)).await.expect("is sent");
         let mut client = PeerServiceClient::new(service.channel().await);
         let responses = client.open_session(ReceiverStream::new(source)).await;

@@ -2,11 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use a11_grpc::action::schema::{Ports, Runnable};
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::client::{Client, Peer};
-use a11_grpc::wire::pb::RefusedAction;
+use a11_grpc::wire::pb::{RefusedAction, frame::Body};
 use a11_grpc::wire::{Reason, Status};
+use futures::FutureExt as _;
 
+use crate::frames::Frames;
 use crate::service::{Service, host_endless, host_name};
 
 fn hosting(action: &str, answer: &'static str) -> Arc<Registry> {
@@ -45,7 +48,7 @@ async fn peers_with_one_action_serve_it_in_turn() {
 async fn names_of_the_service_and_other_schemas_are_refused() {
     let service = Service::start().await;
     host_name(&service.registry, "own", "the service");
-    let first = Peer::host(hosting("who", "first"));
+    let first = Peer::host(hosting("who", "first")).named("the first");
     let _first = first.connect(service.channel().await).await.expect("attaches");
 
     let other = hosting("own", "a peer");
@@ -55,6 +58,9 @@ async fn names_of_the_service_and_other_schemas_are_refused() {
     let other = Peer::host(other).connect(service.channel().await).await.expect("attaches");
     let refused = other.refused();
     assert_eq!(reasons(&refused), [("own", Reason::NameTaken), ("who", Reason::NameTaken)]);
+    let why = |at: usize| refused[at].status.clone().unwrap_or_default().message;
+    assert!(why(0).contains("the service itself"), "{}", why(0));
+    assert!(why(1).contains(r#"by peer "the first", with another schema"#), "{}", why(1));
 
     let caller = Client::connect(service.channel().await).await.expect("attaches");
     for (action, answer) in [("own", "the service"), ("who", "first")] {
@@ -112,6 +118,35 @@ async fn a_name_that_becomes_free_goes_to_those_that_wait_for_it_in_turn() {
     check(&["third"]).await;
     leave(third).await;
     check(&["fourth", "second"]).await;
+}
+
+#[tokio::test]
+async fn a_program_started_anew_has_its_names_once_its_old_connection_breaks() {
+    let service = Service::start().await;
+    let schema = ActionSchema::builder("who").output(Port::text("name").required()).build();
+    let who = schema.expect("a schema").to_message(Runnable::Yes, Ports::All);
+    let mut killed = Frames::open_as(&service, "worker", vec![who]).await;
+    let caller = Client::connect(service.channel().await).await.expect("attaches");
+    let mut run = caller.call("who").start().await.expect("starts");
+    assert!(matches!(killed.next().await, Body::Call(_)));
+
+    let attach = async |peer: Peer| peer.connect(service.channel().await).await.expect("attaches");
+    let stranger = attach(hosting_otherwise("a stranger").named("another")).await;
+    let anew = attach(hosting_otherwise("started anew").named("worker")).await;
+    for refused in [&stranger, &anew] {
+        assert_eq!(reasons(&refused.refused()), [("who", Reason::NameTaken)]);
+    }
+    drop(killed);
+    let differs = |registry: &Registry| {
+        registry.entry("who").is_some_and(|it| it.schema().description() == "Differs.")
+    };
+    service.until(differs).await;
+    for _ in 0..2 {
+        let outputs = caller.call("who").run().await.expect("runs");
+        assert_eq!(outputs.value::<String>("name").expect("a name"), "started anew");
+    }
+    // What ran at the old one may still end well: it has its grace period.
+    assert!(run.finished().now_or_never().is_none());
 }
 
 #[tokio::test]

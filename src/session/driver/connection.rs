@@ -141,7 +141,7 @@ mod tests {
             vec![]
         }
         fn withdraw(&self, _: &Session, _: Vec<String>) {}
-        fn ended(&self, _: &Session) {}
+        fn ended(&self, _: &Session, _: &Status) {}
     }
 
     /// The paused clock moves only while nothing runs.

@@ -30,8 +30,8 @@ pub trait Publications: Send + Sync {
     /// Serves them no longer.
     fn withdraw(&self, session: &Session, names: Vec<String>);
 
-    /// The session is over.
-    fn ended(&self, session: &Session);
+    /// The session is over, for this reason.
+    fn ended(&self, session: &Session, status: &Status);
 }
 
 /// What a session works with.
@@ -270,10 +270,14 @@ impl Session {
                 }
             }
             Work::Ended(status) => {
-                tracing::debug!(session = self.id(), %status, "a session ended");
+                tracing::debug!(
+                    session = self.id(),
+                    status = status.to_string(),
+                    "a session ended"
+                );
                 self.0.over.cancel();
                 if let Some(publications) = self.0.parts.publications.upgrade() {
-                    publications.ended(self);
+                    publications.ended(self, &status);
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! One log line a gRPC call, at its end: which, with what code, after how long.
+//! One log line a call, be it of gRPC or MCP, at its end: which, with what code,
+//! after how long.
 
 use std::{
     pin::Pin,
@@ -16,7 +17,7 @@ use crate::wire::{Code, status::code_name};
 /// Logs the calls of the service inside: at info, those of health and reflection
 /// at debug.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AccessLog;
+pub(crate) struct AccessLog;
 
 impl<S> Layer<S> for AccessLog {
     type Service = Logging<S>;
@@ -27,7 +28,7 @@ impl<S> Layer<S> for AccessLog {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Logging<S>(S);
+pub(crate) struct Logging<S>(S);
 
 type Answer<B> = Box<dyn FnOnce(Response<B>) -> Response<Logged<B>> + Send>;
 
@@ -56,20 +57,30 @@ where
 
 /// The line of one call, written when the call is over: when this is dropped.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     rpc: String,
+    action: Option<String>,
+    client: Option<String>,
     began: Instant,
     code: Option<Code>,
 }
 
+/// The longest name of a line, in characters.
+const MOST_TEXT: usize = 255;
+
 impl Line {
-    pub(super) fn begin(path: &str) -> Self {
-        let rpc = path.trim_start_matches('/').chars().take(255).collect();
-        Self { rpc, began: Instant::now(), code: None }
+    pub(crate) fn begin(path: &str) -> Self {
+        let rpc = short(path.trim_start_matches('/'));
+        Self { rpc, action: None, client: None, began: Instant::now(), code: None }
+    }
+
+    /// Says which action is called, and by whom where that is known.
+    pub(crate) fn of_action(&mut self, action: &str, client: Option<&str>) {
+        (self.action, self.client) = (Some(short(action)), client.map(short));
     }
 
     /// The call is over, with this code.
-    pub(super) fn end(mut self, code: Code) {
+    pub(crate) fn end(mut self, code: Code) {
         self.code = Some(code);
     }
 
@@ -83,21 +94,27 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let Self { rpc, began, code } = self;
+        let Self { rpc, action, client, began, code } = self;
+        let (action, client) = (action.as_deref(), client.as_deref());
         // Without a status the caller left, or its connection broke.
         let code = code.map_or("CANCELLED", code_name);
         let millis = began.elapsed().as_millis() as u64;
-        if rpc.starts_with("a11.") {
-            tracing::info!(rpc, code, millis, "call");
+        if rpc.starts_with("a11.") || action.is_some() {
+            tracing::info!(rpc, action, client, code, millis, "call");
         } else {
             tracing::debug!(rpc, code, millis, "call");
         }
     }
 }
 
+/// A name that the caller chose, and may have chosen long.
+fn short(text: &str) -> String {
+    text.chars().take(MOST_TEXT).collect()
+}
+
 /// A response body that notes the trailers on their way out.
 #[derive(Debug)]
-pub(super) struct Logged<B> {
+pub(crate) struct Logged<B> {
     body: B,
     line: Line,
 }
