@@ -14,6 +14,7 @@ import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
 import { invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
+  type BackendName,
   type ExecuteEvent,
   type ExecuteOptions,
   eventOf,
@@ -28,6 +29,7 @@ import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.
 import { runOneShot } from "./one-shot.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
+import { type Tool, type ToolsOptions, toolsOf, toolsRequestOf } from "./tools.js";
 
 /** How a client is made, whatever it is connected by. */
 export interface ClientOptions {
@@ -193,6 +195,23 @@ export class Client implements Caller {
   // Executing.
 
   /**
+   * What goes into a provider's request as `tools`: the actions that the model may call.
+   * {@link execute} takes the same `allow`.
+   *
+   * @throws StatusError INVALID_ARGUMENT for a pattern, a backend or a dialect that is
+   * none; RESOURCE_EXHAUSTED for tools of more than 16 MiB together.
+   */
+  async tools(backend: BackendName, options: ToolsOptions = {}): Promise<Tool[]> {
+    try {
+      const request = toolsRequestOf(backend, options);
+      const client = createClient(ActionService, this.#driver.transport);
+      return toolsOf((await client.declareTools(request, this.#rpc(options))).tools);
+    } catch (error) {
+      throw StatusError.from(error);
+    }
+  }
+
+  /**
    * Runs the tool calls of a model's reply, or of an interaction, in parallel. Every call
    * has a result; one call's failure touches no other.
    *
@@ -352,7 +371,7 @@ export class Client implements Caller {
   }
 
   /** What goes along with a request for a model's calls. */
-  #rpc({ headers, signal }: ExecuteOptions) {
+  #rpc({ headers, signal }: Pick<ExecuteOptions, "headers" | "signal">) {
     const { sessionId } = this;
     const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
     return { headers: { ...own, ...headers }, ...(signal === undefined ? {} : { signal }) };

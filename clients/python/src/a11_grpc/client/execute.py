@@ -165,7 +165,7 @@ async def execute(parts: Parts, execution: Execution, headers: Mapping[str, byte
     try:
         response = await ActionServiceStub(parts.channel).ExecuteActionsFromInteraction(
             execution.request(),
-            metadata=_metadata(parts, headers),
+            metadata=request_metadata(parts, headers),
             timeout=execution.rpc_timeout,
         )
     except aio.AioRpcError as error:
@@ -179,7 +179,7 @@ async def execute_stream(
     """Runs the calls of a turn and yields what happens; leaving it cancels them."""
     rpc = ActionServiceStub(parts.channel).StreamActionsFromInteraction(
         pb.StreamActionsFromInteractionRequest(request=execution.request()),
-        metadata=_metadata(parts, headers),
+        metadata=request_metadata(parts, headers),
         timeout=execution.rpc_timeout,
     )
     readers: dict[tuple[str, str], FieldReader] = {}
@@ -206,7 +206,10 @@ async def execute_stream(
         rpc.cancel()
 
 
-def _metadata(parts: Parts, headers: Mapping[str, bytes]) -> tuple[tuple[str, str | bytes], ...]:
+def request_metadata(
+    parts: Parts, headers: Mapping[str, bytes]
+) -> tuple[tuple[str, str | bytes], ...]:
+    """What goes with a request about a model's calls: who asks, and these headers."""
     sent: list[tuple[str, str | bytes]] = list(parts.metadata)
     session = parts.keeper.current
     if session is not None and not any(key == "x-a11-session" for key, _ in sent):
