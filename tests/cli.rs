@@ -224,6 +224,52 @@ async fn actions_are_listed_for_people_and_for_machines() {
 }
 
 #[tokio::test]
+async fn actions_are_printed_as_the_tools_of_a_provider() {
+    let address = server().await;
+    let place = ["actions", "--server", &address];
+    let printed = async |arguments: &[&str]| {
+        let ran = run(&[&place[..], arguments].concat()).await;
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        json(&ran.stdout)
+    };
+    let schema = serde_json::json!(
+        {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    let said = "Says the text again.\nSecond line.";
+    assert_eq!(
+        printed(&["--tools", "claude", "echo"]).await,
+        serde_json::json!([{"name": "echo", "description": said, "input_schema": schema}])
+    );
+    assert_eq!(
+        printed(&["--tools", "openai", "--dialect", "responses", "echo"]).await,
+        serde_json::json!([{"type": "function", "name": "echo", "description": said,
+                            "parameters": schema, "strict": false}])
+    );
+    // Without a pattern all that run, as in the other forms.
+    let all = printed(&["--tools", "ollama"]).await;
+    let listed = printed(&["--json"]).await;
+    assert_eq!(
+        all.as_array().map(Vec::len),
+        listed["actions"].as_array().map(Vec::len),
+        "{all} {listed}"
+    );
+
+    let here = run(&["actions", "--tools", "gemini", "http_.*"]).await;
+    assert_eq!(json(&here.stdout)[0]["name"], "http_fetch", "{}", here.stderr);
+
+    let refused = async |arguments: &[&str], says: &str| {
+        let ran = run(&[&place[..], arguments].concat()).await;
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    };
+    refused(&["--tools", "bard"], "claude_code").await;
+    refused(&["--tools", "claude", "--dialect", "chat"], "dialect: ").await;
+    refused(&["--tools", "claude", "("], "unclosed group").await;
+    refused(&["--tools", "claude", "nothing"], "no action matches nothing").await;
+    refused(&["--tools", "claude", "--mcp"], "cannot be used with").await;
+    refused(&["--dialect", "chat"], "--tools").await;
+}
+
+#[tokio::test]
 async fn without_a_server_actions_run_in_process() {
     let ran = run(&["actions", "--json"]).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);

@@ -33,6 +33,8 @@ class Provider:
     """The reply that is the answer."""
     turn: Callable[[Json], list[Json]]
     """What of a reply goes into the conversation."""
+    tools: tuple[str, str]
+    """Whose tools its request takes, and which of that provider's shapes."""
     backend: str | None = None
     """Said only where the reply looks like another provider's."""
 
@@ -51,8 +53,9 @@ PROVIDERS = {
         "claude.json",
         {"type": "message", "role": "assistant", "content": [{"type": "text", "text": ANSWER}]},
         lambda reply: [{"role": "assistant", "content": reply["content"]}],
+        ("claude", ""),
     ),
-    "openai_chat": Provider("openai_chat.json", _chat(ANSWER), _chat_turn),
+    "openai_chat": Provider("openai_chat.json", _chat(ANSWER), _chat_turn, ("openai", "chat")),
     "openai_responses": Provider(
         "openai_responses.json",
         {
@@ -66,11 +69,13 @@ PROVIDERS = {
             ],
         },
         lambda reply: list(reply["output"]),
+        ("openai", "responses"),
     ),
     "gemini": Provider(
         "gemini_generate_content.json",
         {"candidates": [{"content": {"role": "model", "parts": [{"text": ANSWER}]}}]},
         lambda reply: [reply["candidates"][0]["content"]],
+        ("gemini", "generate_content"),
     ),
     "gemini_interactions": Provider(
         "gemini_interactions.json",
@@ -79,13 +84,15 @@ PROVIDERS = {
             "steps": [{"type": "model_output", "content": [{"type": "text", "text": ANSWER}]}],
         },
         lambda reply: list(reply["steps"]),
+        ("gemini", "interactions"),
     ),
     "ollama": Provider(
         "ollama.json",
         {"message": {"role": "assistant", "content": ANSWER}, "done": True},
         lambda reply: [reply["message"]],
+        ("ollama", ""),
     ),
-    "vllm": Provider("vllm.json", _chat(ANSWER), _chat_turn, "vllm"),
+    "vllm": Provider("vllm.json", _chat(ANSWER), _chat_turn, ("vllm", ""), "vllm"),
 }
 
 
@@ -96,8 +103,15 @@ class RecordedModel:
         recorded = json.loads((REPLIES / provider.recorded).read_text())
         self._replies = iter([recorded, provider.answer])
 
-    def reply(self, messages: list[Json]) -> Json:
-        """What the model says to a conversation."""
+    def reply(self, messages: list[Json], tools: list[Json]) -> Json:
+        """What the model says to a conversation.
+
+        With an SDK: `anthropic.messages.create(model=…, messages=messages, tools=tools)`,
+        `openai.chat.completions.create(…, tools=tools)`, `openai.responses.create(…, tools=tools)`,
+        `genai.models.generate_content(…, config={"tools": tools})`, `ollama.chat(…, tools=tools)`.
+        """
+        asked_for = [word for word in ALLOWED if word in json.dumps(tools)]
+        assert asked_for == ALLOWED, tools
         return next(self._replies)
 
 
@@ -105,9 +119,12 @@ async def converse(client: a11_grpc.Client, name: str) -> list[Json]:
     """Runs the loop to the model's answer; the whole conversation."""
     provider = PROVIDERS[name]
     model = RecordedModel(provider)
+    backend, dialect = provider.tools
+    # One list says what the model is told of, and what it may run.
+    tools = await client.tools(backend, dialect=dialect, allow=ALLOWED)
     messages: list[Json] = [{"role": "user", "content": "How long is this, and what of A-404?"}]
     while True:
-        reply = model.reply(messages)
+        reply = model.reply(messages, tools)
         messages += provider.turn(reply)
         result = await client.execute(reply, allow=ALLOWED, backend=provider.backend)
         if not result.results:

@@ -41,6 +41,7 @@ export type {
   Note,
 } from "./client/interactions.js";
 export type { NodeOptions, NodeWriter } from "./client/nodes.js";
+export type { Tool, ToolsOptions } from "./client/tools.js";
 export type { Turn } from "./client/turn.js";
 export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";
 export type { Interaction } from "./gen/a11/v1/interaction_pb.js";

@@ -24,19 +24,19 @@ pub fn declaration(dialect: Dialect, action: &ActionSchema) -> String {
     let Definition { name, description, input_schema } = Definition::of(action);
     let schema = &input_schema;
     let key = match dialect {
-        Dialect::Claude => Schema::InputSchema(schema),
-        Dialect::ClaudeCode => Schema::Mcp(schema),
+        Dialect::Claude => Key::Input(schema),
+        Dialect::ClaudeCode => Key::Mcp(schema),
         Dialect::GeminiInteractions | Dialect::GeminiGenerateContent if takes_nothing(schema) => {
-            Schema::Nothing {}
+            Key::Nothing {}
         }
-        Dialect::GeminiGenerateContent => Schema::JsonSchema(schema),
+        Dialect::GeminiGenerateContent => Key::Json(schema),
         Dialect::Codex
         | Dialect::GeminiInteractions
         | Dialect::GptChat
         | Dialect::GptFunctions
         | Dialect::GptResponses
         | Dialect::Ollama
-        | Dialect::Vllm => Schema::Parameters(schema),
+        | Dialect::Vllm => Key::Parameters(schema),
     };
     let tool = Tool { name: &name, description, schema: key };
     match dialect {
@@ -71,20 +71,20 @@ struct Tool<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     #[serde(flatten)]
-    schema: Schema<'a>,
+    schema: Key<'a>,
 }
 
 /// The arguments' schema, under the key that the provider has for it.
 #[derive(Serialize)]
-enum Schema<'a> {
+enum Key<'a> {
     #[serde(rename = "input_schema")]
-    InputSchema(&'a Map<String, Value>),
+    Input(&'a Map<String, Value>),
     #[serde(rename = "inputSchema")]
     Mcp(&'a Map<String, Value>),
     #[serde(rename = "parameters")]
     Parameters(&'a Map<String, Value>),
     #[serde(rename = "parametersJsonSchema")]
-    JsonSchema(&'a Map<String, Value>),
+    Json(&'a Map<String, Value>),
     #[serde(untagged)]
     Nothing {},
 }

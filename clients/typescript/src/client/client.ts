@@ -14,6 +14,7 @@ import { DEADLINE, SESSION, type WireHeaders, wireHeaders } from "../wire/header
 import { invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
+  type BackendName,
   type ExecuteEvent,
   type ExecuteOptions,
   type Reply,
@@ -29,6 +30,7 @@ import { askForEvents, askForResult, type RoundParts } from "./round.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
 import { timeoutOf } from "./timeout.js";
+import { type Tool, type ToolsOptions, toolsOf, toolsRequestOf } from "./tools.js";
 
 /** How a client is made, whatever it is connected by. */
 export interface ClientOptions {
@@ -198,6 +200,26 @@ export class Client implements Caller {
   // Executing.
 
   /**
+   * What goes into a provider's request as `tools`: the actions that the model may call.
+   * {@link execute} takes the same `allow`.
+   *
+   * @throws StatusError INVALID_ARGUMENT for a pattern, a backend or a dialect that is
+   * none; RESOURCE_EXHAUSTED for tools of more than 16 MiB together.
+   */
+  async tools(backend: BackendName, options: ToolsOptions = {}): Promise<Tool[]> {
+    try {
+      const request = toolsRequestOf(backend, options);
+      const client = createClient(ActionService, this.#driver.transport);
+      const { signal } = options;
+      const headers = this.#sent(options.headers);
+      const rpc = signal === undefined ? { headers } : { headers, signal };
+      return toolsOf((await client.declareTools(request, rpc)).tools);
+    } catch (error) {
+      throw StatusError.from(error);
+    }
+  }
+
+  /**
    * Runs the tool calls of a model's reply, or of an interaction, in parallel. Every call
    * has a result; one call's failure touches no other.
    *
@@ -362,13 +384,15 @@ export class Client implements Caller {
       request: requestOf(reply, options),
       timeout: timeoutOf(options.timeout),
       signal: options.signal,
-      headers: () => {
-        const { sessionId } = this;
-        const own = sessionId === undefined ? {} : { [SESSION]: sessionId };
-        return { ...own, ...options.headers };
-      },
+      headers: () => this.#sent(options.headers),
       schemaOf: (name) => this.#known(name),
     };
+  }
+
+  /** What goes along with a request about a model's calls. */
+  #sent(headers: ExecuteOptions["headers"]) {
+    const { sessionId } = this;
+    return { ...(sessionId === undefined ? {} : { [SESSION]: sessionId }), ...headers };
   }
 }
 

@@ -140,8 +140,7 @@ export function requestOf(
   options: ExecuteOptions,
 ): ExecuteActionsFromInteractionRequest {
   const request = create(ExecuteActionsFromInteractionRequestSchema, {
-    allowedActions:
-      typeof options.allow === "string" ? [options.allow] : [...(options.allow ?? [])],
+    allowedActions: patternsOf(options.allow),
     backend: backendOf(options.backend),
     store: options.store ?? false,
     conversation: options.conversation ?? "",
@@ -172,6 +171,11 @@ export function requestOf(
     request.interaction = configured(turn, options.actionConfigs);
   }
   return request;
+}
+
+/** The patterns of an allow-list. */
+export function patternsOf(allow: ExecuteOptions["allow"] = []): string[] {
+  return typeof allow === "string" ? [allow] : [...allow];
 }
 
 /** The turn with where its actions run; the one given is never changed. */

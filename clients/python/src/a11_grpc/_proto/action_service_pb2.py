@@ -30,7 +30,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x61\x31\x31/v1/action_service.proto\x12\x06\x61\x31\x31.v1\x1a\x13\x61\x31\x31/v1/action.proto\x1a\x12\x61\x31\x31/v1/chunk.proto\x1a\x18\x61\x31\x31/v1/interaction.proto\x1a\x13\x61\x31\x31/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x91\x01\n\x12ListActionsRequest\x12\x10\n\x08patterns\x18\x01 \x03(\t\x12\x15\n\rrunnable_only\x18\x02 \x01(\x08\x12\x11\n\tall_ports\x18\x03 \x01(\x08\x12\x18\n\x10include_document\x18\x04 \x01(\x08\x12\x11\n\tpage_size\x18\x05 \x01(\r\x12\x12\n\npage_token\x18\x06 \x01(\t\"g\n\x13ListActionsResponse\x12%\n\x07\x61\x63tions\x18\x01 \x03(\x0b\x32\x14.a11.v1.ActionSchema\x12\x10\n\x08\x64ocument\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"M\n\x10GetActionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tall_ports\x18\x02 \x01(\x08\x12\x18\n\x10include_document\x18\x03 \x01(\x08\"K\n\x11GetActionResponse\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.a11.v1.ActionSchema\x12\x10\n\x08\x64ocument\x18\x02 \x01(\t\"\xa0\x02\n\x10RunActionRequest\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12$\n\x06inputs\x18\x04 \x03(\x0b\x32\x14.a11.v1.NodeFragment\x12\x36\n\x07headers\x18\x05 \x03(\x0b\x32%.a11.v1.RunActionRequest.HeadersEntry\x12*\n\x07timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x82\x01\n\x11RunActionResponse\x12&\n\x06result\x18\x01 \x01(\x0b\x32\x16.google.protobuf.Value\x12%\n\x07outputs\x18\x02 \x03(\x0b\x32\x14.a11.v1.NodeFragment\x12\x1e\n\x04logs\x18\x03 \x03(\x0b\x32\x10.a11.v1.LogEntry\"\xa6\x02\n\x13StreamActionRequest\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12$\n\x06inputs\x18\x04 \x03(\x0b\x32\x14.a11.v1.NodeFragment\x12\x39\n\x07headers\x18\x05 \x03(\x0b\x32(.a11.v1.StreamActionRequest.HeadersEntry\x12*\n\x07timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x8c\x01\n\x14StreamActionResponse\x12(\n\x07outputs\x18\x01 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1f\n\x03log\x18\x02 \x01(\x0b\x32\x10.a11.v1.LogEntryH\x00\x12 \n\x06status\x18\x03 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\x07\n\x05\x65vent\"k\n\x11\x43\x61llActionRequest\x12\"\n\x05start\x18\x01 \x01(\x0b\x32\x11.a11.v1.CallStartH\x00\x12\'\n\x06inputs\x18\x02 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x42\t\n\x07message\"\xec\x01\n\tCallStart\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12/\n\x07headers\x18\x04 \x03(\x0b\x32\x1e.a11.v1.CallStart.HeadersEntry\x12*\n\x07timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x8a\x01\n\x12\x43\x61llActionResponse\x12(\n\x07outputs\x18\x01 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1f\n\x03log\x18\x02 \x01(\x0b\x32\x10.a11.v1.LogEntryH\x00\x12 \n\x06status\x18\x03 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\x07\n\x05\x65vent\"\xa7\x03\n$ExecuteActionsFromInteractionRequest\x12(\n\x0binteraction\x18\x01 \x01(\x0b\x32\x13.a11.v1.Interaction\x12\x18\n\x10interaction_json\x18\x02 \x01(\t\x12\x17\n\x0f\x61llowed_actions\x18\x03 \x03(\t\x12/\n\x0c\x63\x61ll_timeout\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1d\n\x10max_output_bytes\x18\x05 \x01(\rH\x00\x88\x01\x01\x12\x1c\n\x0fmax_media_bytes\x18\x06 \x01(\rH\x01\x88\x01\x01\x12 \n\x07\x62\x61\x63kend\x18\x07 \x01(\x0e\x32\x0f.a11.v1.Backend\x12,\n\x0erejected_calls\x18\x08 \x03(\x0b\x32\x14.a11.v1.RejectedCall\x12\r\n\x05store\x18\t \x01(\x08\x12\x14\n\x0c\x63onversation\x18\n \x01(\t\x12\x16\n\x0einteraction_id\x18\x0b \x01(\tB\x13\n\x11_max_output_bytesB\x12\n\x10_max_media_bytes\"Z\n\x0cRejectedCall\x12\x10\n\x08position\x18\x01 \x01(\r\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1e\n\x06status\x18\x04 \x01(\x0b\x32\x0e.a11.v1.Status\"\xaa\x01\n%ExecuteActionsFromInteractionResponse\x12#\n\x07results\x18\x01 \x03(\x0b\x32\x12.a11.v1.CallResult\x12(\n\x0binteraction\x18\x02 \x01(\x0b\x32\x13.a11.v1.Interaction\x12\x10\n\x08messages\x18\x03 \x03(\t\x12 \n\x07\x62\x61\x63kend\x18\x04 \x01(\x0e\x32\x0f.a11.v1.Backend\"S\n\nCallResult\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1e\n\x06status\x18\x03 \x01(\x0b\x32\x0e.a11.v1.Status\x12\x0b\n\x03log\x18\x04 \x01(\t\"d\n#StreamActionsFromInteractionRequest\x12=\n\x07request\x18\x01 \x01(\x0b\x32,.a11.v1.ExecuteActionsFromInteractionRequest\"\x87\x02\n$StreamActionsFromInteractionResponse\x12&\n\x07started\x18\x01 \x01(\x0b\x32\x13.a11.v1.CallStartedH\x00\x12\x1e\n\x03log\x18\x02 \x01(\x0b\x32\x0f.a11.v1.CallLogH\x00\x12$\n\x06output\x18\x03 \x01(\x0b\x32\x12.a11.v1.CallOutputH\x00\x12&\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x12.a11.v1.CallResultH\x00\x12@\n\x07summary\x18\x05 \x01(\x0b\x32-.a11.v1.ExecuteActionsFromInteractionResponseH\x00\x42\x07\n\x05\x65vent\"\'\n\x0b\x43\x61llStarted\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"6\n\x07\x43\x61llLog\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1f\n\x05\x65ntry\x18\x02 \x01(\x0b\x32\x10.a11.v1.LogEntry\"A\n\nCallOutput\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\tfragments\x18\x02 \x03(\x0b\x32\x14.a11.v1.NodeFragment2\xec\x04\n\rActionService\x12\x46\n\x0bListActions\x12\x1a.a11.v1.ListActionsRequest\x1a\x1b.a11.v1.ListActionsResponse\x12@\n\tGetAction\x12\x18.a11.v1.GetActionRequest\x1a\x19.a11.v1.GetActionResponse\x12@\n\tRunAction\x12\x18.a11.v1.RunActionRequest\x1a\x19.a11.v1.RunActionResponse\x12K\n\x0cStreamAction\x12\x1b.a11.v1.StreamActionRequest\x1a\x1c.a11.v1.StreamActionResponse0\x01\x12G\n\nCallAction\x12\x19.a11.v1.CallActionRequest\x1a\x1a.a11.v1.CallActionResponse(\x01\x30\x01\x12|\n\x1d\x45xecuteActionsFromInteraction\x12,.a11.v1.ExecuteActionsFromInteractionRequest\x1a-.a11.v1.ExecuteActionsFromInteractionResponse\x12{\n\x1cStreamActionsFromInteraction\x12+.a11.v1.StreamActionsFromInteractionRequest\x1a,.a11.v1.StreamActionsFromInteractionResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x61\x31\x31/v1/action_service.proto\x12\x06\x61\x31\x31.v1\x1a\x13\x61\x31\x31/v1/action.proto\x1a\x12\x61\x31\x31/v1/chunk.proto\x1a\x18\x61\x31\x31/v1/interaction.proto\x1a\x13\x61\x31\x31/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x91\x01\n\x12ListActionsRequest\x12\x10\n\x08patterns\x18\x01 \x03(\t\x12\x15\n\rrunnable_only\x18\x02 \x01(\x08\x12\x11\n\tall_ports\x18\x03 \x01(\x08\x12\x18\n\x10include_document\x18\x04 \x01(\x08\x12\x11\n\tpage_size\x18\x05 \x01(\r\x12\x12\n\npage_token\x18\x06 \x01(\t\"g\n\x13ListActionsResponse\x12%\n\x07\x61\x63tions\x18\x01 \x03(\x0b\x32\x14.a11.v1.ActionSchema\x12\x10\n\x08\x64ocument\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"M\n\x10GetActionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tall_ports\x18\x02 \x01(\x08\x12\x18\n\x10include_document\x18\x03 \x01(\x08\"K\n\x11GetActionResponse\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.a11.v1.ActionSchema\x12\x10\n\x08\x64ocument\x18\x02 \x01(\t\"a\n\x13\x44\x65\x63lareToolsRequest\x12\x17\n\x0f\x61llowed_actions\x18\x01 \x03(\t\x12 \n\x07\x62\x61\x63kend\x18\x02 \x01(\x0e\x32\x0f.a11.v1.Backend\x12\x0f\n\x07\x64ialect\x18\x03 \x01(\t\"F\n\x14\x44\x65\x63lareToolsResponse\x12\r\n\x05tools\x18\x01 \x03(\t\x12\x1f\n\x05names\x18\x02 \x03(\x0b\x32\x10.a11.v1.ToolName\"(\n\x08ToolName\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x02 \x01(\t\"\xa0\x02\n\x10RunActionRequest\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12$\n\x06inputs\x18\x04 \x03(\x0b\x32\x14.a11.v1.NodeFragment\x12\x36\n\x07headers\x18\x05 \x03(\x0b\x32%.a11.v1.RunActionRequest.HeadersEntry\x12*\n\x07timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x82\x01\n\x11RunActionResponse\x12&\n\x06result\x18\x01 \x01(\x0b\x32\x16.google.protobuf.Value\x12%\n\x07outputs\x18\x02 \x03(\x0b\x32\x14.a11.v1.NodeFragment\x12\x1e\n\x04logs\x18\x03 \x03(\x0b\x32\x10.a11.v1.LogEntry\"\xa6\x02\n\x13StreamActionRequest\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12$\n\x06inputs\x18\x04 \x03(\x0b\x32\x14.a11.v1.NodeFragment\x12\x39\n\x07headers\x18\x05 \x03(\x0b\x32(.a11.v1.StreamActionRequest.HeadersEntry\x12*\n\x07timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x8c\x01\n\x14StreamActionResponse\x12(\n\x07outputs\x18\x01 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1f\n\x03log\x18\x02 \x01(\x0b\x32\x10.a11.v1.LogEntryH\x00\x12 \n\x06status\x18\x03 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\x07\n\x05\x65vent\"k\n\x11\x43\x61llActionRequest\x12\"\n\x05start\x18\x01 \x01(\x0b\x32\x11.a11.v1.CallStartH\x00\x12\'\n\x06inputs\x18\x02 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x42\t\n\x07message\"\xec\x01\n\tCallStart\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12/\n\x07headers\x18\x04 \x03(\x0b\x32\x1e.a11.v1.CallStart.HeadersEntry\x12*\n\x07timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x8a\x01\n\x12\x43\x61llActionResponse\x12(\n\x07outputs\x18\x01 \x01(\x0b\x32\x15.a11.v1.NodeFragmentsH\x00\x12\x1f\n\x03log\x18\x02 \x01(\x0b\x32\x10.a11.v1.LogEntryH\x00\x12 \n\x06status\x18\x03 \x01(\x0b\x32\x0e.a11.v1.StatusH\x00\x42\x07\n\x05\x65vent\"\xa7\x03\n$ExecuteActionsFromInteractionRequest\x12(\n\x0binteraction\x18\x01 \x01(\x0b\x32\x13.a11.v1.Interaction\x12\x18\n\x10interaction_json\x18\x02 \x01(\t\x12\x17\n\x0f\x61llowed_actions\x18\x03 \x03(\t\x12/\n\x0c\x63\x61ll_timeout\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1d\n\x10max_output_bytes\x18\x05 \x01(\rH\x00\x88\x01\x01\x12\x1c\n\x0fmax_media_bytes\x18\x06 \x01(\rH\x01\x88\x01\x01\x12 \n\x07\x62\x61\x63kend\x18\x07 \x01(\x0e\x32\x0f.a11.v1.Backend\x12,\n\x0erejected_calls\x18\x08 \x03(\x0b\x32\x14.a11.v1.RejectedCall\x12\r\n\x05store\x18\t \x01(\x08\x12\x14\n\x0c\x63onversation\x18\n \x01(\t\x12\x16\n\x0einteraction_id\x18\x0b \x01(\tB\x13\n\x11_max_output_bytesB\x12\n\x10_max_media_bytes\"Z\n\x0cRejectedCall\x12\x10\n\x08position\x18\x01 \x01(\r\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1e\n\x06status\x18\x04 \x01(\x0b\x32\x0e.a11.v1.Status\"\xaa\x01\n%ExecuteActionsFromInteractionResponse\x12#\n\x07results\x18\x01 \x03(\x0b\x32\x12.a11.v1.CallResult\x12(\n\x0binteraction\x18\x02 \x01(\x0b\x32\x13.a11.v1.Interaction\x12\x10\n\x08messages\x18\x03 \x03(\t\x12 \n\x07\x62\x61\x63kend\x18\x04 \x01(\x0e\x32\x0f.a11.v1.Backend\"S\n\nCallResult\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1e\n\x06status\x18\x03 \x01(\x0b\x32\x0e.a11.v1.Status\x12\x0b\n\x03log\x18\x04 \x01(\t\"d\n#StreamActionsFromInteractionRequest\x12=\n\x07request\x18\x01 \x01(\x0b\x32,.a11.v1.ExecuteActionsFromInteractionRequest\"\x87\x02\n$StreamActionsFromInteractionResponse\x12&\n\x07started\x18\x01 \x01(\x0b\x32\x13.a11.v1.CallStartedH\x00\x12\x1e\n\x03log\x18\x02 \x01(\x0b\x32\x0f.a11.v1.CallLogH\x00\x12$\n\x06output\x18\x03 \x01(\x0b\x32\x12.a11.v1.CallOutputH\x00\x12&\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x12.a11.v1.CallResultH\x00\x12@\n\x07summary\x18\x05 \x01(\x0b\x32-.a11.v1.ExecuteActionsFromInteractionResponseH\x00\x42\x07\n\x05\x65vent\"\'\n\x0b\x43\x61llStarted\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"6\n\x07\x43\x61llLog\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1f\n\x05\x65ntry\x18\x02 \x01(\x0b\x32\x10.a11.v1.LogEntry\"A\n\nCallOutput\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\tfragments\x18\x02 \x03(\x0b\x32\x14.a11.v1.NodeFragment2\xb7\x05\n\rActionService\x12\x46\n\x0bListActions\x12\x1a.a11.v1.ListActionsRequest\x1a\x1b.a11.v1.ListActionsResponse\x12@\n\tGetAction\x12\x18.a11.v1.GetActionRequest\x1a\x19.a11.v1.GetActionResponse\x12I\n\x0c\x44\x65\x63lareTools\x12\x1b.a11.v1.DeclareToolsRequest\x1a\x1c.a11.v1.DeclareToolsResponse\x12@\n\tRunAction\x12\x18.a11.v1.RunActionRequest\x1a\x19.a11.v1.RunActionResponse\x12K\n\x0cStreamAction\x12\x1b.a11.v1.StreamActionRequest\x1a\x1c.a11.v1.StreamActionResponse0\x01\x12G\n\nCallAction\x12\x19.a11.v1.CallActionRequest\x1a\x1a.a11.v1.CallActionResponse(\x01\x30\x01\x12|\n\x1d\x45xecuteActionsFromInteraction\x12,.a11.v1.ExecuteActionsFromInteractionRequest\x1a-.a11.v1.ExecuteActionsFromInteractionResponse\x12{\n\x1cStreamActionsFromInteraction\x12+.a11.v1.StreamActionsFromInteractionRequest\x1a,.a11.v1.StreamActionsFromInteractionResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,44 +51,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETACTIONREQUEST']._serialized_end=519
   _globals['_GETACTIONRESPONSE']._serialized_start=521
   _globals['_GETACTIONRESPONSE']._serialized_end=596
-  _globals['_RUNACTIONREQUEST']._serialized_start=599
-  _globals['_RUNACTIONREQUEST']._serialized_end=887
-  _globals['_RUNACTIONREQUEST_HEADERSENTRY']._serialized_start=841
-  _globals['_RUNACTIONREQUEST_HEADERSENTRY']._serialized_end=887
-  _globals['_RUNACTIONRESPONSE']._serialized_start=890
-  _globals['_RUNACTIONRESPONSE']._serialized_end=1020
-  _globals['_STREAMACTIONREQUEST']._serialized_start=1023
-  _globals['_STREAMACTIONREQUEST']._serialized_end=1317
-  _globals['_STREAMACTIONREQUEST_HEADERSENTRY']._serialized_start=841
-  _globals['_STREAMACTIONREQUEST_HEADERSENTRY']._serialized_end=887
-  _globals['_STREAMACTIONRESPONSE']._serialized_start=1320
-  _globals['_STREAMACTIONRESPONSE']._serialized_end=1460
-  _globals['_CALLACTIONREQUEST']._serialized_start=1462
-  _globals['_CALLACTIONREQUEST']._serialized_end=1569
-  _globals['_CALLSTART']._serialized_start=1572
-  _globals['_CALLSTART']._serialized_end=1808
-  _globals['_CALLSTART_HEADERSENTRY']._serialized_start=841
-  _globals['_CALLSTART_HEADERSENTRY']._serialized_end=887
-  _globals['_CALLACTIONRESPONSE']._serialized_start=1811
-  _globals['_CALLACTIONRESPONSE']._serialized_end=1949
-  _globals['_EXECUTEACTIONSFROMINTERACTIONREQUEST']._serialized_start=1952
-  _globals['_EXECUTEACTIONSFROMINTERACTIONREQUEST']._serialized_end=2375
-  _globals['_REJECTEDCALL']._serialized_start=2377
-  _globals['_REJECTEDCALL']._serialized_end=2467
-  _globals['_EXECUTEACTIONSFROMINTERACTIONRESPONSE']._serialized_start=2470
-  _globals['_EXECUTEACTIONSFROMINTERACTIONRESPONSE']._serialized_end=2640
-  _globals['_CALLRESULT']._serialized_start=2642
-  _globals['_CALLRESULT']._serialized_end=2725
-  _globals['_STREAMACTIONSFROMINTERACTIONREQUEST']._serialized_start=2727
-  _globals['_STREAMACTIONSFROMINTERACTIONREQUEST']._serialized_end=2827
-  _globals['_STREAMACTIONSFROMINTERACTIONRESPONSE']._serialized_start=2830
-  _globals['_STREAMACTIONSFROMINTERACTIONRESPONSE']._serialized_end=3093
-  _globals['_CALLSTARTED']._serialized_start=3095
-  _globals['_CALLSTARTED']._serialized_end=3134
-  _globals['_CALLLOG']._serialized_start=3136
-  _globals['_CALLLOG']._serialized_end=3190
-  _globals['_CALLOUTPUT']._serialized_start=3192
-  _globals['_CALLOUTPUT']._serialized_end=3257
-  _globals['_ACTIONSERVICE']._serialized_start=3260
-  _globals['_ACTIONSERVICE']._serialized_end=3880
+  _globals['_DECLARETOOLSREQUEST']._serialized_start=598
+  _globals['_DECLARETOOLSREQUEST']._serialized_end=695
+  _globals['_DECLARETOOLSRESPONSE']._serialized_start=697
+  _globals['_DECLARETOOLSRESPONSE']._serialized_end=767
+  _globals['_TOOLNAME']._serialized_start=769
+  _globals['_TOOLNAME']._serialized_end=809
+  _globals['_RUNACTIONREQUEST']._serialized_start=812
+  _globals['_RUNACTIONREQUEST']._serialized_end=1100
+  _globals['_RUNACTIONREQUEST_HEADERSENTRY']._serialized_start=1054
+  _globals['_RUNACTIONREQUEST_HEADERSENTRY']._serialized_end=1100
+  _globals['_RUNACTIONRESPONSE']._serialized_start=1103
+  _globals['_RUNACTIONRESPONSE']._serialized_end=1233
+  _globals['_STREAMACTIONREQUEST']._serialized_start=1236
+  _globals['_STREAMACTIONREQUEST']._serialized_end=1530
+  _globals['_STREAMACTIONREQUEST_HEADERSENTRY']._serialized_start=1054
+  _globals['_STREAMACTIONREQUEST_HEADERSENTRY']._serialized_end=1100
+  _globals['_STREAMACTIONRESPONSE']._serialized_start=1533
+  _globals['_STREAMACTIONRESPONSE']._serialized_end=1673
+  _globals['_CALLACTIONREQUEST']._serialized_start=1675
+  _globals['_CALLACTIONREQUEST']._serialized_end=1782
+  _globals['_CALLSTART']._serialized_start=1785
+  _globals['_CALLSTART']._serialized_end=2021
+  _globals['_CALLSTART_HEADERSENTRY']._serialized_start=1054
+  _globals['_CALLSTART_HEADERSENTRY']._serialized_end=1100
+  _globals['_CALLACTIONRESPONSE']._serialized_start=2024
+  _globals['_CALLACTIONRESPONSE']._serialized_end=2162
+  _globals['_EXECUTEACTIONSFROMINTERACTIONREQUEST']._serialized_start=2165
+  _globals['_EXECUTEACTIONSFROMINTERACTIONREQUEST']._serialized_end=2588
+  _globals['_REJECTEDCALL']._serialized_start=2590
+  _globals['_REJECTEDCALL']._serialized_end=2680
+  _globals['_EXECUTEACTIONSFROMINTERACTIONRESPONSE']._serialized_start=2683
+  _globals['_EXECUTEACTIONSFROMINTERACTIONRESPONSE']._serialized_end=2853
+  _globals['_CALLRESULT']._serialized_start=2855
+  _globals['_CALLRESULT']._serialized_end=2938
+  _globals['_STREAMACTIONSFROMINTERACTIONREQUEST']._serialized_start=2940
+  _globals['_STREAMACTIONSFROMINTERACTIONREQUEST']._serialized_end=3040
+  _globals['_STREAMACTIONSFROMINTERACTIONRESPONSE']._serialized_start=3043
+  _globals['_STREAMACTIONSFROMINTERACTIONRESPONSE']._serialized_end=3306
+  _globals['_CALLSTARTED']._serialized_start=3308
+  _globals['_CALLSTARTED']._serialized_end=3347
+  _globals['_CALLLOG']._serialized_start=3349
+  _globals['_CALLLOG']._serialized_end=3403
+  _globals['_CALLOUTPUT']._serialized_start=3405
+  _globals['_CALLOUTPUT']._serialized_end=3470
+  _globals['_ACTIONSERVICE']._serialized_start=3473
+  _globals['_ACTIONSERVICE']._serialized_end=4168
 # @@protoc_insertion_point(module_scope)

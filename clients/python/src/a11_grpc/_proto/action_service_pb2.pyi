@@ -112,7 +112,7 @@ class GetActionRequest(_message.Message):
     ALL_PORTS_FIELD_NUMBER: _builtins.int
     INCLUDE_DOCUMENT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Required. The action's name."""
+    """Required. The action's name, or its tool name."""
     all_ports: _builtins.bool
     """Include ports that only the runtime fills, marked `autofilled`."""
     include_document: _builtins.bool
@@ -159,6 +159,108 @@ class GetActionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetActionResponse: _TypeAlias = GetActionResponse  # noqa: Y015
+
+@_typing.final
+class DeclareToolsRequest(_message.Message):
+    """Which actions a model is told of, and in whose shape."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOWED_ACTIONS_FIELD_NUMBER: _builtins.int
+    BACKEND_FIELD_NUMBER: _builtins.int
+    DIALECT_FIELD_NUMBER: _builtins.int
+    backend: _interaction_pb2.Backend.ValueType
+    """Required. Whose request they go into. For BACKEND_CLAUDE_CODE they are tools of
+    MCP: what an MCP server of one's own, such as one of the agent SDK, lists
+    (`serve --mcp` is one with nothing to write). For BACKEND_CODEX they are those
+    of OpenAI Responses.
+    """
+    dialect: _builtins.str
+    """Optional. Which of the provider's shapes: for gpt `chat` (the default),
+    `responses` or `functions` (the older `functions` of a chat request), for gemini
+    `interactions` (the default) or `generate_content`.
+    """
+    @_builtins.property
+    def allowed_actions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in ExecuteActionsFromInteractionRequest: regular expressions, matched whole
+        against action names. Unset: the `x-a11-allowed-llm-actions` request metadata.
+        No pattern: no tool.
+        """
+
+    def __init__(
+        self,
+        *,
+        allowed_actions: _abc.Iterable[_builtins.str] | None = ...,
+        backend: _interaction_pb2.Backend.ValueType = ...,
+        dialect: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_actions", b"allowed_actions", "backend", b"backend", "dialect", b"dialect"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeclareToolsRequest: _TypeAlias = DeclareToolsRequest  # noqa: Y015
+
+@_typing.final
+class DeclareToolsResponse(_message.Message):
+    """The tools of a provider's request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOLS_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The elements of the request's `tools`, in order, each one JSON text. One a tool;
+        for Gemini's generateContent one that has them all as `functionDeclarations`.
+        """
+
+    @_builtins.property
+    def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolName]:
+        """What the model calls each action by, in the order of the tools."""
+
+    def __init__(
+        self,
+        *,
+        tools: _abc.Iterable[_builtins.str] | None = ...,
+        names: _abc.Iterable[Global___ToolName] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["names", b"names", "tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeclareToolsResponse: _TypeAlias = DeclareToolsResponse  # noqa: Y015
+
+@_typing.final
+class ToolName(_message.Message):
+    """What a model calls an action by."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    tool: _builtins.str
+    """The tool name: 1–64 characters of `[a-zA-Z0-9_-]`. The action's own where that
+    is such, else made of it.
+    """
+    action: _builtins.str
+    """The action's name: what allow-lists match."""
+    def __init__(
+        self,
+        *,
+        tool: _builtins.str = ...,
+        action: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolName: _TypeAlias = ToolName  # noqa: Y015
 
 @_typing.final
 class RunActionRequest(_message.Message):
@@ -646,7 +748,7 @@ class RejectedCall(_message.Message):
     id: _builtins.str
     """The model's id for it."""
     name: _builtins.str
-    """The action it named."""
+    """What it called, as in CallResult."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """Required. Why; not OK."""
@@ -724,7 +826,7 @@ class CallResult(_message.Message):
     id: _builtins.str
     """The model's id for the call; one made here where the model gave none."""
     name: _builtins.str
-    """The action's name."""
+    """What the model called: the action's name, or its tool name."""
     log: _builtins.str
     """What it narrated for the user, in one text; internal entries left out."""
     @_builtins.property
@@ -832,7 +934,7 @@ class CallStarted(_message.Message):
     id: _builtins.str
     """The call's id, as in CallResult."""
     name: _builtins.str
-    """The action's name."""
+    """What the model called, as in CallResult."""
     def __init__(
         self,
         *,

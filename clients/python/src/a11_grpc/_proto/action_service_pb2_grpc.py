@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class ActionServiceStub(object):
-    """Lists actions, runs one, or runs all that a model asked for.
+    """Lists actions, declares them to a model, runs one, or runs all that a model
+    asked for.
 
     Calls made here are one-shot: when the caller cancels or its connection
     breaks, what runs is cancelled at once. Request metadata of the form
@@ -52,6 +53,11 @@ class ActionServiceStub(object):
                 '/a11.v1.ActionService/GetAction',
                 request_serializer=a11_dot_v1_dot_action__service__pb2.GetActionRequest.SerializeToString,
                 response_deserializer=a11_dot_v1_dot_action__service__pb2.GetActionResponse.FromString,
+                _registered_method=True)
+        self.DeclareTools = channel.unary_unary(
+                '/a11.v1.ActionService/DeclareTools',
+                request_serializer=a11_dot_v1_dot_action__service__pb2.DeclareToolsRequest.SerializeToString,
+                response_deserializer=a11_dot_v1_dot_action__service__pb2.DeclareToolsResponse.FromString,
                 _registered_method=True)
         self.RunAction = channel.unary_unary(
                 '/a11.v1.ActionService/RunAction',
@@ -81,7 +87,8 @@ class ActionServiceStub(object):
 
 
 class ActionServiceServicer(object):
-    """Lists actions, runs one, or runs all that a model asked for.
+    """Lists actions, declares them to a model, runs one, or runs all that a model
+    asked for.
 
     Calls made here are one-shot: when the caller cancels or its connection
     breaks, what runs is cancelled at once. Request metadata of the form
@@ -107,6 +114,25 @@ class ActionServiceServicer(object):
         """One action's schema.
 
         Errors: NOT_FOUND (UNKNOWN_ACTION).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeclareTools(self, request, context):
+        """What a model is told of the actions that it may call: the `tools` of the
+        request to its provider, in that provider's shape.
+
+        The runnable actions that the allow-list lets pass, by name; the same list
+        allows their calls in ExecuteActionsFromInteraction. An action whose name
+        providers do not take (64 characters of `[a-zA-Z0-9_-]`) has a tool name made
+        of it, and is called by that; no two actions of a service share one. Actions
+        that are reached through `action_configs` alone are not among them.
+
+        Errors: INVALID_ARGUMENT (INVALID_PATTERN) for a pattern that is no regular
+        expression, INVALID_ARGUMENT (INVALID_REQUEST) for a backend or dialect that
+        is not known, RESOURCE_EXHAUSTED (OUTPUT_TOO_LARGE) for declarations of more
+        than 16 MiB together: allow fewer actions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,6 +181,8 @@ class ActionServiceServicer(object):
     def ExecuteActionsFromInteraction(self, request, context):
         """Runs the calls of a model's turn in parallel and returns the next user turn.
 
+        A call names its action, or the action by its tool name (see DeclareTools); an
+        action really named so goes before one that has it as its tool name.
         Every call has a result, in the order the model made them; one call's
         failure never touches another. The request's own failures: INVALID_ARGUMENT
         (INVALID_REQUEST, INVALID_PATTERN, DUPLICATE_CALL, UNKNOWN_REPLY), before
@@ -186,6 +214,11 @@ def add_ActionServiceServicer_to_server(servicer, server):
                     servicer.GetAction,
                     request_deserializer=a11_dot_v1_dot_action__service__pb2.GetActionRequest.FromString,
                     response_serializer=a11_dot_v1_dot_action__service__pb2.GetActionResponse.SerializeToString,
+            ),
+            'DeclareTools': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeclareTools,
+                    request_deserializer=a11_dot_v1_dot_action__service__pb2.DeclareToolsRequest.FromString,
+                    response_serializer=a11_dot_v1_dot_action__service__pb2.DeclareToolsResponse.SerializeToString,
             ),
             'RunAction': grpc.unary_unary_rpc_method_handler(
                     servicer.RunAction,
@@ -221,7 +254,8 @@ def add_ActionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ActionService(object):
-    """Lists actions, runs one, or runs all that a model asked for.
+    """Lists actions, declares them to a model, runs one, or runs all that a model
+    asked for.
 
     Calls made here are one-shot: when the caller cancels or its connection
     breaks, what runs is cancelled at once. Request metadata of the form
@@ -276,6 +310,33 @@ class ActionService(object):
             '/a11.v1.ActionService/GetAction',
             a11_dot_v1_dot_action__service__pb2.GetActionRequest.SerializeToString,
             a11_dot_v1_dot_action__service__pb2.GetActionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeclareTools(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/a11.v1.ActionService/DeclareTools',
+            a11_dot_v1_dot_action__service__pb2.DeclareToolsRequest.SerializeToString,
+            a11_dot_v1_dot_action__service__pb2.DeclareToolsResponse.FromString,
             options,
             channel_credentials,
             insecure,

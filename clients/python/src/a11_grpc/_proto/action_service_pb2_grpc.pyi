@@ -13,7 +13,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ActionServiceStub:
-    """Lists actions, runs one, or runs all that a model asked for.
+    """Lists actions, declares them to a model, runs one, or runs all that a model
+    asked for.
 
     Calls made here are one-shot: when the caller cancels or its connection
     breaks, what runs is cancelled at once. Request metadata of the form
@@ -36,6 +37,21 @@ class ActionServiceStub:
     """One action's schema.
 
     Errors: NOT_FOUND (UNKNOWN_ACTION).
+    """
+    DeclareTools: _aio.UnaryUnaryMultiCallable[_action_service_pb2.DeclareToolsRequest, _action_service_pb2.DeclareToolsResponse]
+    """What a model is told of the actions that it may call: the `tools` of the
+    request to its provider, in that provider's shape.
+
+    The runnable actions that the allow-list lets pass, by name; the same list
+    allows their calls in ExecuteActionsFromInteraction. An action whose name
+    providers do not take (64 characters of `[a-zA-Z0-9_-]`) has a tool name made
+    of it, and is called by that; no two actions of a service share one. Actions
+    that are reached through `action_configs` alone are not among them.
+
+    Errors: INVALID_ARGUMENT (INVALID_PATTERN) for a pattern that is no regular
+    expression, INVALID_ARGUMENT (INVALID_REQUEST) for a backend or dialect that
+    is not known, RESOURCE_EXHAUSTED (OUTPUT_TOO_LARGE) for declarations of more
+    than 16 MiB together: allow fewer actions.
     """
     RunAction: _aio.UnaryUnaryMultiCallable[_action_service_pb2.RunActionRequest, _action_service_pb2.RunActionResponse]
     """Runs one action with JSON arguments and waits for its result. Made for
@@ -68,6 +84,8 @@ class ActionServiceStub:
     ExecuteActionsFromInteraction: _aio.UnaryUnaryMultiCallable[_action_service_pb2.ExecuteActionsFromInteractionRequest, _action_service_pb2.ExecuteActionsFromInteractionResponse]
     """Runs the calls of a model's turn in parallel and returns the next user turn.
 
+    A call names its action, or the action by its tool name (see DeclareTools); an
+    action really named so goes before one that has it as its tool name.
     Every call has a result, in the order the model made them; one call's
     failure never touches another. The request's own failures: INVALID_ARGUMENT
     (INVALID_REQUEST, INVALID_PATTERN, DUPLICATE_CALL, UNKNOWN_REPLY), before
@@ -81,7 +99,8 @@ class ActionServiceStub:
     """
 
 class ActionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Lists actions, runs one, or runs all that a model asked for.
+    """Lists actions, declares them to a model, runs one, or runs all that a model
+    asked for.
 
     Calls made here are one-shot: when the caller cancels or its connection
     breaks, what runs is cancelled at once. Request metadata of the form
@@ -114,6 +133,27 @@ class ActionServiceServicer(metaclass=_abc_1.ABCMeta):
         """One action's schema.
 
         Errors: NOT_FOUND (UNKNOWN_ACTION).
+        """
+
+    @_abc_1.abstractmethod
+    def DeclareTools(
+        self,
+        request: _action_service_pb2.DeclareToolsRequest,
+        context: _aio.ServicerContext[_action_service_pb2.DeclareToolsRequest, _abc.Awaitable[_action_service_pb2.DeclareToolsResponse]],
+    ) -> _abc.Awaitable[_action_service_pb2.DeclareToolsResponse]:
+        """What a model is told of the actions that it may call: the `tools` of the
+        request to its provider, in that provider's shape.
+
+        The runnable actions that the allow-list lets pass, by name; the same list
+        allows their calls in ExecuteActionsFromInteraction. An action whose name
+        providers do not take (64 characters of `[a-zA-Z0-9_-]`) has a tool name made
+        of it, and is called by that; no two actions of a service share one. Actions
+        that are reached through `action_configs` alone are not among them.
+
+        Errors: INVALID_ARGUMENT (INVALID_PATTERN) for a pattern that is no regular
+        expression, INVALID_ARGUMENT (INVALID_REQUEST) for a backend or dialect that
+        is not known, RESOURCE_EXHAUSTED (OUTPUT_TOO_LARGE) for declarations of more
+        than 16 MiB together: allow fewer actions.
         """
 
     @_abc_1.abstractmethod
@@ -170,6 +210,8 @@ class ActionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_action_service_pb2.ExecuteActionsFromInteractionResponse]:
         """Runs the calls of a model's turn in parallel and returns the next user turn.
 
+        A call names its action, or the action by its tool name (see DeclareTools); an
+        action really named so goes before one that has it as its tool name.
         Every call has a result, in the order the model made them; one call's
         failure never touches another. The request's own failures: INVALID_ARGUMENT
         (INVALID_REQUEST, INVALID_PATTERN, DUPLICATE_CALL, UNKNOWN_REPLY), before

@@ -26,6 +26,7 @@ from a11_grpc.client.interactions import Interactions
 from a11_grpc.client.nodes import Nodes, NodeWriter, Place
 from a11_grpc.client.parts import Options, Parts
 from a11_grpc.client.reply import Config
+from a11_grpc.client.tools import declare_tools
 from a11_grpc.hosting.registry import Registry
 from a11_grpc.interaction.backend import Backend
 from a11_grpc.schema import ActionSchema
@@ -146,7 +147,29 @@ class Client:
             raise
         return call
 
-    # What a model asked for.
+    # What a model is told, and what it asked for.
+
+    async def tools(
+        self,
+        backend: Backend | str,
+        *,
+        allow: str | Sequence[str] | None = None,
+        dialect: str = "",
+    ) -> list[dict[str, Any]]:
+        """What goes into a provider's request as `tools`: the actions that the model may call.
+
+        Args:
+            backend: Whose request it is.
+            allow: As for `execute`, which takes the same list: regular expressions, matched whole
+                against action names; none lets no tool pass.
+            dialect: Which of its shapes: for gpt `chat`, unless it is `responses` or `functions`;
+                for gemini `interactions`, unless it is `generate_content`.
+
+        Raises:
+            StatusError: INVALID_ARGUMENT for a pattern, backend or dialect that is none;
+                RESOURCE_EXHAUSTED where the tools are larger than 16 MiB together.
+        """
+        return await declare_tools(self._parts, backend, allow, dialect, self._options.headers)
 
     async def execute(
         self,

@@ -179,7 +179,7 @@ async def execute(parts: Parts, execution: Execution, headers: Mapping[str, byte
     while True:
         try:
             response = await service.ExecuteActionsFromInteraction(
-                request, metadata=_metadata(parts, headers), timeout=_timeout(execution, resending)
+                request, metadata=request_metadata(parts, headers), timeout=_timeout(execution, resending)
             )
             return await _result(parts, response)
         except aio.AioRpcError as failure:
@@ -200,7 +200,7 @@ async def execute_stream(
     while True:
         rpc = ActionServiceStub(parts.channel).StreamActionsFromInteraction(
             pb.StreamActionsFromInteractionRequest(request=request),
-            metadata=_metadata(parts, headers),
+            metadata=request_metadata(parts, headers),
             timeout=_timeout(execution, resending),
         )
         told.begin()
@@ -280,7 +280,10 @@ def _timeout(execution: Execution, resending: Resending) -> float | None:
     return None if execution.timeout is None else resending.time_left()
 
 
-def _metadata(parts: Parts, headers: Mapping[str, bytes]) -> tuple[tuple[str, str | bytes], ...]:
+def request_metadata(
+    parts: Parts, headers: Mapping[str, bytes]
+) -> tuple[tuple[str, str | bytes], ...]:
+    """What goes with a request about a model's calls: who asks, and these headers."""
     sent: list[tuple[str, str | bytes]] = list(parts.metadata)
     session = parts.keeper.current
     if session is not None and not any(key == "x-a11-session" for key, _ in sent):

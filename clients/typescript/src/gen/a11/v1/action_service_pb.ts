@@ -20,7 +20,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file a11/v1/action_service.proto.
  */
 export const file_a11_v1_action_service: GenFile = /*@__PURE__*/
-  fileDesc("ChthMTEvdjEvYWN0aW9uX3NlcnZpY2UucHJvdG8SBmExMS52MSKRAQoSTGlzdEFjdGlvbnNSZXF1ZXN0EhAKCHBhdHRlcm5zGAEgAygJEhUKDXJ1bm5hYmxlX29ubHkYAiABKAgSEQoJYWxsX3BvcnRzGAMgASgIEhgKEGluY2x1ZGVfZG9jdW1lbnQYBCABKAgSEQoJcGFnZV9zaXplGAUgASgNEhIKCnBhZ2VfdG9rZW4YBiABKAkiZwoTTGlzdEFjdGlvbnNSZXNwb25zZRIlCgdhY3Rpb25zGAEgAygLMhQuYTExLnYxLkFjdGlvblNjaGVtYRIQCghkb2N1bWVudBgCIAEoCRIXCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAkiTQoQR2V0QWN0aW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJEhEKCWFsbF9wb3J0cxgCIAEoCBIYChBpbmNsdWRlX2RvY3VtZW50GAMgASgIIksKEUdldEFjdGlvblJlc3BvbnNlEiQKBmFjdGlvbhgBIAEoCzIULmExMS52MS5BY3Rpb25TY2hlbWESEAoIZG9jdW1lbnQYAiABKAkioAIKEFJ1bkFjdGlvblJlcXVlc3QSDgoGYWN0aW9uGAEgASgJEioKCWFyZ3VtZW50cxgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFgoOYXJndW1lbnRzX2pzb24YAyABKAkSJAoGaW5wdXRzGAQgAygLMhQuYTExLnYxLk5vZGVGcmFnbWVudBI2CgdoZWFkZXJzGAUgAygLMiUuYTExLnYxLlJ1bkFjdGlvblJlcXVlc3QuSGVhZGVyc0VudHJ5EioKB3RpbWVvdXQYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDDoCOAEiggEKEVJ1bkFjdGlvblJlc3BvbnNlEiYKBnJlc3VsdBgBIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRIlCgdvdXRwdXRzGAIgAygLMhQuYTExLnYxLk5vZGVGcmFnbWVudBIeCgRsb2dzGAMgAygLMhAuYTExLnYxLkxvZ0VudHJ5IqYCChNTdHJlYW1BY3Rpb25SZXF1ZXN0Eg4KBmFjdGlvbhgBIAEoCRIqCglhcmd1bWVudHMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhYKDmFyZ3VtZW50c19qc29uGAMgASgJEiQKBmlucHV0cxgEIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQSOQoHaGVhZGVycxgFIAMoCzIoLmExMS52MS5TdHJlYW1BY3Rpb25SZXF1ZXN0LkhlYWRlcnNFbnRyeRIqCgd0aW1lb3V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAw6AjgBIowBChRTdHJlYW1BY3Rpb25SZXNwb25zZRIoCgdvdXRwdXRzGAEgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIfCgNsb2cYAiABKAsyEC5hMTEudjEuTG9nRW50cnlIABIgCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzSABCBwoFZXZlbnQiawoRQ2FsbEFjdGlvblJlcXVlc3QSIgoFc3RhcnQYASABKAsyES5hMTEudjEuQ2FsbFN0YXJ0SAASJwoGaW5wdXRzGAIgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIAEIJCgdtZXNzYWdlIuwBCglDYWxsU3RhcnQSDgoGYWN0aW9uGAEgASgJEioKCWFyZ3VtZW50cxgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFgoOYXJndW1lbnRzX2pzb24YAyABKAkSLwoHaGVhZGVycxgEIAMoCzIeLmExMS52MS5DYWxsU3RhcnQuSGVhZGVyc0VudHJ5EioKB3RpbWVvdXQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDDoCOAEiigEKEkNhbGxBY3Rpb25SZXNwb25zZRIoCgdvdXRwdXRzGAEgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIfCgNsb2cYAiABKAsyEC5hMTEudjEuTG9nRW50cnlIABIgCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzSABCBwoFZXZlbnQipwMKJEV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBIoCgtpbnRlcmFjdGlvbhgBIAEoCzITLmExMS52MS5JbnRlcmFjdGlvbhIYChBpbnRlcmFjdGlvbl9qc29uGAIgASgJEhcKD2FsbG93ZWRfYWN0aW9ucxgDIAMoCRIvCgxjYWxsX3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SHQoQbWF4X291dHB1dF9ieXRlcxgFIAEoDUgAiAEBEhwKD21heF9tZWRpYV9ieXRlcxgGIAEoDUgBiAEBEiAKB2JhY2tlbmQYByABKA4yDy5hMTEudjEuQmFja2VuZBIsCg5yZWplY3RlZF9jYWxscxgIIAMoCzIULmExMS52MS5SZWplY3RlZENhbGwSDQoFc3RvcmUYCSABKAgSFAoMY29udmVyc2F0aW9uGAogASgJEhYKDmludGVyYWN0aW9uX2lkGAsgASgJQhMKEV9tYXhfb3V0cHV0X2J5dGVzQhIKEF9tYXhfbWVkaWFfYnl0ZXMiWgoMUmVqZWN0ZWRDYWxsEhAKCHBvc2l0aW9uGAEgASgNEgoKAmlkGAIgASgJEgwKBG5hbWUYAyABKAkSHgoGc3RhdHVzGAQgASgLMg4uYTExLnYxLlN0YXR1cyKqAQolRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXNwb25zZRIjCgdyZXN1bHRzGAEgAygLMhIuYTExLnYxLkNhbGxSZXN1bHQSKAoLaW50ZXJhY3Rpb24YAiABKAsyEy5hMTEudjEuSW50ZXJhY3Rpb24SEAoIbWVzc2FnZXMYAyADKAkSIAoHYmFja2VuZBgEIAEoDjIPLmExMS52MS5CYWNrZW5kIlMKCkNhbGxSZXN1bHQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIeCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzEgsKA2xvZxgEIAEoCSJkCiNTdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBI9CgdyZXF1ZXN0GAEgASgLMiwuYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdCKHAgokU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlc3BvbnNlEiYKB3N0YXJ0ZWQYASABKAsyEy5hMTEudjEuQ2FsbFN0YXJ0ZWRIABIeCgNsb2cYAiABKAsyDy5hMTEudjEuQ2FsbExvZ0gAEiQKBm91dHB1dBgDIAEoCzISLmExMS52MS5DYWxsT3V0cHV0SAASJgoIZmluaXNoZWQYBCABKAsyEi5hMTEudjEuQ2FsbFJlc3VsdEgAEkAKB3N1bW1hcnkYBSABKAsyLS5hMTEudjEuRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXNwb25zZUgAQgcKBWV2ZW50IicKC0NhbGxTdGFydGVkEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkiNgoHQ2FsbExvZxIKCgJpZBgBIAEoCRIfCgVlbnRyeRgCIAEoCzIQLmExMS52MS5Mb2dFbnRyeSJBCgpDYWxsT3V0cHV0EgoKAmlkGAEgASgJEicKCWZyYWdtZW50cxgCIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQy7AQKDUFjdGlvblNlcnZpY2USRgoLTGlzdEFjdGlvbnMSGi5hMTEudjEuTGlzdEFjdGlvbnNSZXF1ZXN0GhsuYTExLnYxLkxpc3RBY3Rpb25zUmVzcG9uc2USQAoJR2V0QWN0aW9uEhguYTExLnYxLkdldEFjdGlvblJlcXVlc3QaGS5hMTEudjEuR2V0QWN0aW9uUmVzcG9uc2USQAoJUnVuQWN0aW9uEhguYTExLnYxLlJ1bkFjdGlvblJlcXVlc3QaGS5hMTEudjEuUnVuQWN0aW9uUmVzcG9uc2USSwoMU3RyZWFtQWN0aW9uEhsuYTExLnYxLlN0cmVhbUFjdGlvblJlcXVlc3QaHC5hMTEudjEuU3RyZWFtQWN0aW9uUmVzcG9uc2UwARJHCgpDYWxsQWN0aW9uEhkuYTExLnYxLkNhbGxBY3Rpb25SZXF1ZXN0GhouYTExLnYxLkNhbGxBY3Rpb25SZXNwb25zZSgBMAESfAodRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb24SLC5hMTEudjEuRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXF1ZXN0Gi0uYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2USewocU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvbhIrLmExMS52MS5TdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBosLmExMS52MS5TdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2UwAWIGcHJvdG8z", [file_a11_v1_action, file_a11_v1_chunk, file_a11_v1_interaction, file_a11_v1_status, file_google_protobuf_duration, file_google_protobuf_struct]);
+  fileDesc("ChthMTEvdjEvYWN0aW9uX3NlcnZpY2UucHJvdG8SBmExMS52MSKRAQoSTGlzdEFjdGlvbnNSZXF1ZXN0EhAKCHBhdHRlcm5zGAEgAygJEhUKDXJ1bm5hYmxlX29ubHkYAiABKAgSEQoJYWxsX3BvcnRzGAMgASgIEhgKEGluY2x1ZGVfZG9jdW1lbnQYBCABKAgSEQoJcGFnZV9zaXplGAUgASgNEhIKCnBhZ2VfdG9rZW4YBiABKAkiZwoTTGlzdEFjdGlvbnNSZXNwb25zZRIlCgdhY3Rpb25zGAEgAygLMhQuYTExLnYxLkFjdGlvblNjaGVtYRIQCghkb2N1bWVudBgCIAEoCRIXCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAkiTQoQR2V0QWN0aW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJEhEKCWFsbF9wb3J0cxgCIAEoCBIYChBpbmNsdWRlX2RvY3VtZW50GAMgASgIIksKEUdldEFjdGlvblJlc3BvbnNlEiQKBmFjdGlvbhgBIAEoCzIULmExMS52MS5BY3Rpb25TY2hlbWESEAoIZG9jdW1lbnQYAiABKAkiYQoTRGVjbGFyZVRvb2xzUmVxdWVzdBIXCg9hbGxvd2VkX2FjdGlvbnMYASADKAkSIAoHYmFja2VuZBgCIAEoDjIPLmExMS52MS5CYWNrZW5kEg8KB2RpYWxlY3QYAyABKAkiRgoURGVjbGFyZVRvb2xzUmVzcG9uc2USDQoFdG9vbHMYASADKAkSHwoFbmFtZXMYAiADKAsyEC5hMTEudjEuVG9vbE5hbWUiKAoIVG9vbE5hbWUSDAoEdG9vbBgBIAEoCRIOCgZhY3Rpb24YAiABKAkioAIKEFJ1bkFjdGlvblJlcXVlc3QSDgoGYWN0aW9uGAEgASgJEioKCWFyZ3VtZW50cxgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFgoOYXJndW1lbnRzX2pzb24YAyABKAkSJAoGaW5wdXRzGAQgAygLMhQuYTExLnYxLk5vZGVGcmFnbWVudBI2CgdoZWFkZXJzGAUgAygLMiUuYTExLnYxLlJ1bkFjdGlvblJlcXVlc3QuSGVhZGVyc0VudHJ5EioKB3RpbWVvdXQYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDDoCOAEiggEKEVJ1bkFjdGlvblJlc3BvbnNlEiYKBnJlc3VsdBgBIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRIlCgdvdXRwdXRzGAIgAygLMhQuYTExLnYxLk5vZGVGcmFnbWVudBIeCgRsb2dzGAMgAygLMhAuYTExLnYxLkxvZ0VudHJ5IqYCChNTdHJlYW1BY3Rpb25SZXF1ZXN0Eg4KBmFjdGlvbhgBIAEoCRIqCglhcmd1bWVudHMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhYKDmFyZ3VtZW50c19qc29uGAMgASgJEiQKBmlucHV0cxgEIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQSOQoHaGVhZGVycxgFIAMoCzIoLmExMS52MS5TdHJlYW1BY3Rpb25SZXF1ZXN0LkhlYWRlcnNFbnRyeRIqCgd0aW1lb3V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAw6AjgBIowBChRTdHJlYW1BY3Rpb25SZXNwb25zZRIoCgdvdXRwdXRzGAEgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIfCgNsb2cYAiABKAsyEC5hMTEudjEuTG9nRW50cnlIABIgCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzSABCBwoFZXZlbnQiawoRQ2FsbEFjdGlvblJlcXVlc3QSIgoFc3RhcnQYASABKAsyES5hMTEudjEuQ2FsbFN0YXJ0SAASJwoGaW5wdXRzGAIgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIAEIJCgdtZXNzYWdlIuwBCglDYWxsU3RhcnQSDgoGYWN0aW9uGAEgASgJEioKCWFyZ3VtZW50cxgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFgoOYXJndW1lbnRzX2pzb24YAyABKAkSLwoHaGVhZGVycxgEIAMoCzIeLmExMS52MS5DYWxsU3RhcnQuSGVhZGVyc0VudHJ5EioKB3RpbWVvdXQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDDoCOAEiigEKEkNhbGxBY3Rpb25SZXNwb25zZRIoCgdvdXRwdXRzGAEgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIfCgNsb2cYAiABKAsyEC5hMTEudjEuTG9nRW50cnlIABIgCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzSABCBwoFZXZlbnQipwMKJEV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBIoCgtpbnRlcmFjdGlvbhgBIAEoCzITLmExMS52MS5JbnRlcmFjdGlvbhIYChBpbnRlcmFjdGlvbl9qc29uGAIgASgJEhcKD2FsbG93ZWRfYWN0aW9ucxgDIAMoCRIvCgxjYWxsX3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SHQoQbWF4X291dHB1dF9ieXRlcxgFIAEoDUgAiAEBEhwKD21heF9tZWRpYV9ieXRlcxgGIAEoDUgBiAEBEiAKB2JhY2tlbmQYByABKA4yDy5hMTEudjEuQmFja2VuZBIsCg5yZWplY3RlZF9jYWxscxgIIAMoCzIULmExMS52MS5SZWplY3RlZENhbGwSDQoFc3RvcmUYCSABKAgSFAoMY29udmVyc2F0aW9uGAogASgJEhYKDmludGVyYWN0aW9uX2lkGAsgASgJQhMKEV9tYXhfb3V0cHV0X2J5dGVzQhIKEF9tYXhfbWVkaWFfYnl0ZXMiWgoMUmVqZWN0ZWRDYWxsEhAKCHBvc2l0aW9uGAEgASgNEgoKAmlkGAIgASgJEgwKBG5hbWUYAyABKAkSHgoGc3RhdHVzGAQgASgLMg4uYTExLnYxLlN0YXR1cyKqAQolRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXNwb25zZRIjCgdyZXN1bHRzGAEgAygLMhIuYTExLnYxLkNhbGxSZXN1bHQSKAoLaW50ZXJhY3Rpb24YAiABKAsyEy5hMTEudjEuSW50ZXJhY3Rpb24SEAoIbWVzc2FnZXMYAyADKAkSIAoHYmFja2VuZBgEIAEoDjIPLmExMS52MS5CYWNrZW5kIlMKCkNhbGxSZXN1bHQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIeCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzEgsKA2xvZxgEIAEoCSJkCiNTdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBI9CgdyZXF1ZXN0GAEgASgLMiwuYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdCKHAgokU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlc3BvbnNlEiYKB3N0YXJ0ZWQYASABKAsyEy5hMTEudjEuQ2FsbFN0YXJ0ZWRIABIeCgNsb2cYAiABKAsyDy5hMTEudjEuQ2FsbExvZ0gAEiQKBm91dHB1dBgDIAEoCzISLmExMS52MS5DYWxsT3V0cHV0SAASJgoIZmluaXNoZWQYBCABKAsyEi5hMTEudjEuQ2FsbFJlc3VsdEgAEkAKB3N1bW1hcnkYBSABKAsyLS5hMTEudjEuRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXNwb25zZUgAQgcKBWV2ZW50IicKC0NhbGxTdGFydGVkEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkiNgoHQ2FsbExvZxIKCgJpZBgBIAEoCRIfCgVlbnRyeRgCIAEoCzIQLmExMS52MS5Mb2dFbnRyeSJBCgpDYWxsT3V0cHV0EgoKAmlkGAEgASgJEicKCWZyYWdtZW50cxgCIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQytwUKDUFjdGlvblNlcnZpY2USRgoLTGlzdEFjdGlvbnMSGi5hMTEudjEuTGlzdEFjdGlvbnNSZXF1ZXN0GhsuYTExLnYxLkxpc3RBY3Rpb25zUmVzcG9uc2USQAoJR2V0QWN0aW9uEhguYTExLnYxLkdldEFjdGlvblJlcXVlc3QaGS5hMTEudjEuR2V0QWN0aW9uUmVzcG9uc2USSQoMRGVjbGFyZVRvb2xzEhsuYTExLnYxLkRlY2xhcmVUb29sc1JlcXVlc3QaHC5hMTEudjEuRGVjbGFyZVRvb2xzUmVzcG9uc2USQAoJUnVuQWN0aW9uEhguYTExLnYxLlJ1bkFjdGlvblJlcXVlc3QaGS5hMTEudjEuUnVuQWN0aW9uUmVzcG9uc2USSwoMU3RyZWFtQWN0aW9uEhsuYTExLnYxLlN0cmVhbUFjdGlvblJlcXVlc3QaHC5hMTEudjEuU3RyZWFtQWN0aW9uUmVzcG9uc2UwARJHCgpDYWxsQWN0aW9uEhkuYTExLnYxLkNhbGxBY3Rpb25SZXF1ZXN0GhouYTExLnYxLkNhbGxBY3Rpb25SZXNwb25zZSgBMAESfAodRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb24SLC5hMTEudjEuRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXF1ZXN0Gi0uYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2USewocU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvbhIrLmExMS52MS5TdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBosLmExMS52MS5TdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2UwAWIGcHJvdG8z", [file_a11_v1_action, file_a11_v1_chunk, file_a11_v1_interaction, file_a11_v1_status, file_google_protobuf_duration, file_google_protobuf_struct]);
 
 /**
  * Which actions to list.
@@ -121,7 +121,7 @@ export const ListActionsResponseSchema: GenMessage<ListActionsResponse> = /*@__P
  */
 export type GetActionRequest = Message<"a11.v1.GetActionRequest"> & {
   /**
-   * Required. The action's name.
+   * Required. The action's name, or its tool name.
    *
    * @generated from field: string name = 1;
    */
@@ -178,6 +178,106 @@ export const GetActionResponseSchema: GenMessage<GetActionResponse> = /*@__PURE_
   messageDesc(file_a11_v1_action_service, 3);
 
 /**
+ * Which actions a model is told of, and in whose shape.
+ *
+ * @generated from message a11.v1.DeclareToolsRequest
+ */
+export type DeclareToolsRequest = Message<"a11.v1.DeclareToolsRequest"> & {
+  /**
+   * As in ExecuteActionsFromInteractionRequest: regular expressions, matched whole
+   * against action names. Unset: the `x-a11-allowed-llm-actions` request metadata.
+   * No pattern: no tool.
+   *
+   * @generated from field: repeated string allowed_actions = 1;
+   */
+  allowedActions: string[];
+
+  /**
+   * Required. Whose request they go into. For BACKEND_CLAUDE_CODE they are tools of
+   * MCP: what an MCP server of one's own, such as one of the agent SDK, lists
+   * (`serve --mcp` is one with nothing to write). For BACKEND_CODEX they are those
+   * of OpenAI Responses.
+   *
+   * @generated from field: a11.v1.Backend backend = 2;
+   */
+  backend: Backend;
+
+  /**
+   * Optional. Which of the provider's shapes: for gpt `chat` (the default),
+   * `responses` or `functions` (the older `functions` of a chat request), for gemini
+   * `interactions` (the default) or `generate_content`.
+   *
+   * @generated from field: string dialect = 3;
+   */
+  dialect: string;
+};
+
+/**
+ * Describes the message a11.v1.DeclareToolsRequest.
+ * Use `create(DeclareToolsRequestSchema)` to create a new message.
+ */
+export const DeclareToolsRequestSchema: GenMessage<DeclareToolsRequest> = /*@__PURE__*/
+  messageDesc(file_a11_v1_action_service, 4);
+
+/**
+ * The tools of a provider's request.
+ *
+ * @generated from message a11.v1.DeclareToolsResponse
+ */
+export type DeclareToolsResponse = Message<"a11.v1.DeclareToolsResponse"> & {
+  /**
+   * The elements of the request's `tools`, in order, each one JSON text. One a tool;
+   * for Gemini's generateContent one that has them all as `functionDeclarations`.
+   *
+   * @generated from field: repeated string tools = 1;
+   */
+  tools: string[];
+
+  /**
+   * What the model calls each action by, in the order of the tools.
+   *
+   * @generated from field: repeated a11.v1.ToolName names = 2;
+   */
+  names: ToolName[];
+};
+
+/**
+ * Describes the message a11.v1.DeclareToolsResponse.
+ * Use `create(DeclareToolsResponseSchema)` to create a new message.
+ */
+export const DeclareToolsResponseSchema: GenMessage<DeclareToolsResponse> = /*@__PURE__*/
+  messageDesc(file_a11_v1_action_service, 5);
+
+/**
+ * What a model calls an action by.
+ *
+ * @generated from message a11.v1.ToolName
+ */
+export type ToolName = Message<"a11.v1.ToolName"> & {
+  /**
+   * The tool name: 1–64 characters of `[a-zA-Z0-9_-]`. The action's own where that
+   * is such, else made of it.
+   *
+   * @generated from field: string tool = 1;
+   */
+  tool: string;
+
+  /**
+   * The action's name: what allow-lists match.
+   *
+   * @generated from field: string action = 2;
+   */
+  action: string;
+};
+
+/**
+ * Describes the message a11.v1.ToolName.
+ * Use `create(ToolNameSchema)` to create a new message.
+ */
+export const ToolNameSchema: GenMessage<ToolName> = /*@__PURE__*/
+  messageDesc(file_a11_v1_action_service, 6);
+
+/**
  * One action and all its inputs.
  *
  * @generated from message a11.v1.RunActionRequest
@@ -232,7 +332,7 @@ export type RunActionRequest = Message<"a11.v1.RunActionRequest"> & {
  * Use `create(RunActionRequestSchema)` to create a new message.
  */
 export const RunActionRequestSchema: GenMessage<RunActionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 4);
+  messageDesc(file_a11_v1_action_service, 7);
 
 /**
  * What the action gave.
@@ -271,7 +371,7 @@ export type RunActionResponse = Message<"a11.v1.RunActionResponse"> & {
  * Use `create(RunActionResponseSchema)` to create a new message.
  */
 export const RunActionResponseSchema: GenMessage<RunActionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 5);
+  messageDesc(file_a11_v1_action_service, 8);
 
 /**
  * One action and all its inputs; the fields are those of RunActionRequest.
@@ -327,7 +427,7 @@ export type StreamActionRequest = Message<"a11.v1.StreamActionRequest"> & {
  * Use `create(StreamActionRequestSchema)` to create a new message.
  */
 export const StreamActionRequestSchema: GenMessage<StreamActionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 6);
+  messageDesc(file_a11_v1_action_service, 9);
 
 /**
  * One thing that happened in the run.
@@ -372,7 +472,7 @@ export type StreamActionResponse = Message<"a11.v1.StreamActionResponse"> & {
  * Use `create(StreamActionResponseSchema)` to create a new message.
  */
 export const StreamActionResponseSchema: GenMessage<StreamActionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 7);
+  messageDesc(file_a11_v1_action_service, 10);
 
 /**
  * What a caller sends while its call runs.
@@ -409,7 +509,7 @@ export type CallActionRequest = Message<"a11.v1.CallActionRequest"> & {
  * Use `create(CallActionRequestSchema)` to create a new message.
  */
 export const CallActionRequestSchema: GenMessage<CallActionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 8);
+  messageDesc(file_a11_v1_action_service, 11);
 
 /**
  * Opens a call.
@@ -459,7 +559,7 @@ export type CallStart = Message<"a11.v1.CallStart"> & {
  * Use `create(CallStartSchema)` to create a new message.
  */
 export const CallStartSchema: GenMessage<CallStart> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 9);
+  messageDesc(file_a11_v1_action_service, 12);
 
 /**
  * One thing that happened in the run.
@@ -504,7 +604,7 @@ export type CallActionResponse = Message<"a11.v1.CallActionResponse"> & {
  * Use `create(CallActionResponseSchema)` to create a new message.
  */
 export const CallActionResponseSchema: GenMessage<CallActionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 10);
+  messageDesc(file_a11_v1_action_service, 13);
 
 /**
  * A model's turn, and how its calls may run.
@@ -621,7 +721,7 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
  * Use `create(ExecuteActionsFromInteractionRequestSchema)` to create a new message.
  */
 export const ExecuteActionsFromInteractionRequestSchema: GenMessage<ExecuteActionsFromInteractionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 11);
+  messageDesc(file_a11_v1_action_service, 14);
 
 /**
  * A call that the caller refused before it reached this service.
@@ -644,7 +744,7 @@ export type RejectedCall = Message<"a11.v1.RejectedCall"> & {
   id: string;
 
   /**
-   * The action it named.
+   * What it called, as in CallResult.
    *
    * @generated from field: string name = 3;
    */
@@ -663,7 +763,7 @@ export type RejectedCall = Message<"a11.v1.RejectedCall"> & {
  * Use `create(RejectedCallSchema)` to create a new message.
  */
 export const RejectedCallSchema: GenMessage<RejectedCall> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 12);
+  messageDesc(file_a11_v1_action_service, 15);
 
 /**
  * How the calls ended, and the turn to go on with.
@@ -707,7 +807,7 @@ export type ExecuteActionsFromInteractionResponse = Message<"a11.v1.ExecuteActio
  * Use `create(ExecuteActionsFromInteractionResponseSchema)` to create a new message.
  */
 export const ExecuteActionsFromInteractionResponseSchema: GenMessage<ExecuteActionsFromInteractionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 13);
+  messageDesc(file_a11_v1_action_service, 16);
 
 /**
  * How one call ended.
@@ -723,7 +823,7 @@ export type CallResult = Message<"a11.v1.CallResult"> & {
   id: string;
 
   /**
-   * The action's name.
+   * What the model called: the action's name, or its tool name.
    *
    * @generated from field: string name = 2;
    */
@@ -749,7 +849,7 @@ export type CallResult = Message<"a11.v1.CallResult"> & {
  * Use `create(CallResultSchema)` to create a new message.
  */
 export const CallResultSchema: GenMessage<CallResult> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 14);
+  messageDesc(file_a11_v1_action_service, 17);
 
 /**
  * The request of StreamActionsFromInteraction.
@@ -770,7 +870,7 @@ export type StreamActionsFromInteractionRequest = Message<"a11.v1.StreamActionsF
  * Use `create(StreamActionsFromInteractionRequestSchema)` to create a new message.
  */
 export const StreamActionsFromInteractionRequestSchema: GenMessage<StreamActionsFromInteractionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 15);
+  messageDesc(file_a11_v1_action_service, 18);
 
 /**
  * One thing that happened while the calls ran.
@@ -831,7 +931,7 @@ export type StreamActionsFromInteractionResponse = Message<"a11.v1.StreamActions
  * Use `create(StreamActionsFromInteractionResponseSchema)` to create a new message.
  */
 export const StreamActionsFromInteractionResponseSchema: GenMessage<StreamActionsFromInteractionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 16);
+  messageDesc(file_a11_v1_action_service, 19);
 
 /**
  * A call began.
@@ -847,7 +947,7 @@ export type CallStarted = Message<"a11.v1.CallStarted"> & {
   id: string;
 
   /**
-   * The action's name.
+   * What the model called, as in CallResult.
    *
    * @generated from field: string name = 2;
    */
@@ -859,7 +959,7 @@ export type CallStarted = Message<"a11.v1.CallStarted"> & {
  * Use `create(CallStartedSchema)` to create a new message.
  */
 export const CallStartedSchema: GenMessage<CallStarted> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 17);
+  messageDesc(file_a11_v1_action_service, 20);
 
 /**
  * A call narrated.
@@ -887,7 +987,7 @@ export type CallLog = Message<"a11.v1.CallLog"> & {
  * Use `create(CallLogSchema)` to create a new message.
  */
 export const CallLogSchema: GenMessage<CallLog> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 18);
+  messageDesc(file_a11_v1_action_service, 21);
 
 /**
  * A call put something out.
@@ -916,10 +1016,11 @@ export type CallOutput = Message<"a11.v1.CallOutput"> & {
  * Use `create(CallOutputSchema)` to create a new message.
  */
 export const CallOutputSchema: GenMessage<CallOutput> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 19);
+  messageDesc(file_a11_v1_action_service, 22);
 
 /**
- * Lists actions, runs one, or runs all that a model asked for.
+ * Lists actions, declares them to a model, runs one, or runs all that a model
+ * asked for.
  *
  * Calls made here are one-shot: when the caller cancels or its connection
  * breaks, what runs is cancelled at once. Request metadata of the form
@@ -957,6 +1058,28 @@ export const ActionService: GenService<{
     methodKind: "unary";
     input: typeof GetActionRequestSchema;
     output: typeof GetActionResponseSchema;
+  },
+  /**
+   * What a model is told of the actions that it may call: the `tools` of the
+   * request to its provider, in that provider's shape.
+   *
+   * The runnable actions that the allow-list lets pass, by name; the same list
+   * allows their calls in ExecuteActionsFromInteraction. An action whose name
+   * providers do not take (64 characters of `[a-zA-Z0-9_-]`) has a tool name made
+   * of it, and is called by that; no two actions of a service share one. Actions
+   * that are reached through `action_configs` alone are not among them.
+   *
+   * Errors: INVALID_ARGUMENT (INVALID_PATTERN) for a pattern that is no regular
+   * expression, INVALID_ARGUMENT (INVALID_REQUEST) for a backend or dialect that
+   * is not known, RESOURCE_EXHAUSTED (OUTPUT_TOO_LARGE) for declarations of more
+   * than 16 MiB together: allow fewer actions.
+   *
+   * @generated from rpc a11.v1.ActionService.DeclareTools
+   */
+  declareTools: {
+    methodKind: "unary";
+    input: typeof DeclareToolsRequestSchema;
+    output: typeof DeclareToolsResponseSchema;
   },
   /**
    * Runs one action with JSON arguments and waits for its result. Made for
@@ -1010,6 +1133,8 @@ export const ActionService: GenService<{
   /**
    * Runs the calls of a model's turn in parallel and returns the next user turn.
    *
+   * A call names its action, or the action by its tool name (see DeclareTools); an
+   * action really named so goes before one that has it as its tool name.
    * Every call has a result, in the order the model made them; one call's
    * failure never touches another. The request's own failures: INVALID_ARGUMENT
    * (INVALID_REQUEST, INVALID_PATTERN, DUPLICATE_CALL, UNKNOWN_REPLY), before
