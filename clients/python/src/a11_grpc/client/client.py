@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import grpc
 
@@ -119,10 +119,7 @@ class Client:
         if timeout is not None:
             options = replace(options, timeout=timeout)
         if headers is not None:
-            encoded = {
-                name.lower(): value.encode() if isinstance(value, str) else value
-                for name, value in headers.items()
-            }
+            encoded = {name.lower(): _header(name, value) for name, value in headers.items()}
             options = replace(options, headers={**options.headers, **encoded})
         if on_log is not None:
             options = replace(options, on_log=on_log)
@@ -132,6 +129,7 @@ class Client:
 
     async def _begin(self, action: str, arguments: Mapping[str, Any], *, rest: bool) -> Call:
         parts, options = self._parts, self._options
+        parts.gate.check()
         if options.timeout is not None and options.timeout <= 0:
             raise StatusError.of(Reason.DEADLINE, "there is no time left for the call")
         schema = await parts.schemas.schema(action)
@@ -140,6 +138,8 @@ class Client:
         call = Call(session, schema, NewCall(action, id, options.headers, options.timeout))
         try:
             call.give(arguments, rest=rest)
+            if rest:
+                parts.schemas.recheck(schema, call.complete)
         except BaseException:
             call.cancel()
             parts.schemas.ended(action, Status.of(Reason.INVALID_INPUT, ""))
@@ -304,6 +304,8 @@ class Client:
         Raises:
             StatusError: UNAVAILABLE where the service is not reached.
         """
+        if not isinstance(registry, Registry):
+            raise TypeError(f"host takes a Registry, not {type(registry).__name__}")
         await self._parts.add(registry)
         return {name: status for name, status in self.refused.items() if name in registry}
 
@@ -364,6 +366,12 @@ class Connecting:
         self._make = make
         self._client: Client | None = None
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"connect() has to be awaited before .{name}: client = await connect(url), or "
+            "async with connect(url) as client"
+        )
+
     def __await__(self) -> Generator[Any, None, Client]:
         client: Client = yield from self._make().__await__()
         return client
@@ -422,6 +430,15 @@ def connect(
         return client
 
     return Connecting(make)
+
+
+def _header(name: str, value: str | bytes) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    message = f"header {name!r}: expected text or bytes, got {type(value).__name__}"
+    raise StatusError.of(Reason.INVALID_REQUEST, message)
 
 
 def _streamed(schema: ActionSchema, chosen: str | None) -> str:

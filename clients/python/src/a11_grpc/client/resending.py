@@ -13,7 +13,7 @@ import time
 
 from grpc import aio
 
-from a11_grpc.wire.status import Code, Reason, Status, StatusError, error_from_grpc
+from a11_grpc.wire.status import Status, StatusError, error_from_grpc
 
 log = logging.getLogger("a11_grpc.client")
 
@@ -41,7 +41,7 @@ class Resending:
             StatusError: The failure, where it is the service's own, or not to be sent again.
         """
         error = error_from_grpc(failure)
-        if not _is_of_connection(error):
+        if not error.is_of_connection:
             raise error from failure
         if not self._is_recorded:
             message = (
@@ -60,8 +60,3 @@ class Resending:
         log.debug("the connection broke (%s): the round is asked for again", error.message)
         await asyncio.sleep(self._pause)
         self._pause = min(self._pause * 2, MOST_PAUSE)
-
-
-def _is_of_connection(error: StatusError) -> bool:
-    """Whether nobody answered: what the service says has a reason."""
-    return error.code is Code.UNAVAILABLE and error.reason is Reason.UNSPECIFIED

@@ -200,7 +200,11 @@ class Context:
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs a function in a thread of the host's."""
-        return await self._loop.run_in_executor(self._call.host.threads, function, *arguments)
+        self._call.threads += 1
+        try:
+            return await self._loop.run_in_executor(self._call.host.threads, function, *arguments)
+        finally:
+            self._call.threads -= 1
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """From a thread: runs a coroutine in the event loop and waits for it."""

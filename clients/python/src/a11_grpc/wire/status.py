@@ -195,6 +195,11 @@ class StatusError(Exception):
         """Further facts, each one JSON value as text."""
         return self.status.details
 
+    @property
+    def is_of_connection(self) -> bool:
+        """Whether nobody answered, as far as is known: what a service says has a reason."""
+        return self.code is Code.UNAVAILABLE and self.reason is Reason.UNSPECIFIED
+
     def __reduce__(self) -> tuple[type[StatusError], tuple[Status]]:
         return (StatusError, (self.status,))
 
