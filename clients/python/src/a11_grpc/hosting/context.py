@@ -15,6 +15,7 @@ from a11_grpc.wire.status import Reason, Status, StatusError
 from a11_grpc.wire.values import Encoder, UnfitError
 
 if TYPE_CHECKING:
+    from a11_grpc.client.call import Call
     from a11_grpc.client.client import Client
     from a11_grpc.hosting.host import HostedCall
 
@@ -195,6 +196,10 @@ class Context:
     def stream(self, action: str, /, **arguments: Any) -> AsyncGenerator[Any, None]:
         """Calls another action as part of this call; as `Client.stream`."""
         return self.client.stream(action, **arguments)
+
+    async def start(self, action: str, /, **arguments: Any) -> Call:
+        """Starts a call of another action as part of this call; as `Client.start`."""
+        return await self.client.start(action, **arguments)
 
     # Threads.
 
