@@ -10,11 +10,11 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 import pytest
 from pydantic import Base64Bytes, BaseModel, Field
@@ -382,6 +382,41 @@ async def test_mistakes_in_calling_are_answered_with_what_to_do(client: Client) 
     with pytest.raises(StatusError, match="are no value") as caught:
         await call(client, empty, x=b"")
     assert caught.value.reason is Reason.MISSING_INPUT
+
+
+async def test_what_grpc_would_not_take_is_refused_by_its_name(
+    client: Client, address: str
+) -> None:
+    turn = {"role": "assistant", "content": []}
+
+    async def check(asking: Awaitable[object], expected: str) -> None:
+        with pytest.raises(StatusError, match=expected) as caught:
+            await asking
+        assert caught.value.code is Code.INVALID_ARGUMENT
+
+    async def executed(headers: dict[str, str | bytes]) -> None:
+        await client.with_options(headers=headers).execute(turn)
+
+    wrong: Any
+    for wrong in ({"bad key": "x"}, {"key": "a\nb"}, {"key": "ü"}, {"key": 5}, [("key",)], "key"):
+        await check(a11_grpc.connect(address, metadata=wrong), "metadata")
+    await check(executed({"x-a11-t": "ü"}), "header 'x-a11-t'")
+    await check(executed({"x a": "b"}), "header: 'x a'")
+    for wrong in (float("nan"), "3"):
+        await check(client.execute(turn, timeout=wrong), "timeout")
+    for wrong in (5, [5]):
+        await check(client.execute(turn, allow=wrong), "allow")
+        await check(client.actions(wrong), "actions")
+        await check(client.call(wrong), "an action's name")
+        await check(client.interactions.append("talk", wrong), "Interaction")
+    await check(client.interactions.convert(cast("Any", 5), to="gpt"), "a list of turns")
+    wrong = Chunk("application/json", "text")  # type: ignore[arg-type]
+    await check(client.call("word_count", text=wrong), "input 'text': a Chunk's data")
+    with pytest.raises(StatusError, match="is not a name"):
+        client.write_node("bad name")
+    # Any value arrives over the session, and metadata of bytes as it is.
+    async with a11_grpc.connect(address, metadata=[("x-bin", b"\x00")]) as other:
+        assert await other.call("word_count", text="a")
 
 
 async def test_a_function_that_blocks_the_event_loop_is_named(

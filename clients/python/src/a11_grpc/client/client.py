@@ -22,6 +22,7 @@ from a11_grpc.client.execute import (
     execute,
     execute_stream,
 )
+from a11_grpc.client.given import metadata_of, name_of, patterns_of, seconds_of
 from a11_grpc.client.interactions import Interactions
 from a11_grpc.client.nodes import Nodes, NodeWriter, Place
 from a11_grpc.client.parts import Options, Parts
@@ -117,7 +118,7 @@ class Client:
         """
         options = self._options
         if timeout is not None:
-            options = replace(options, timeout=timeout)
+            options = replace(options, timeout=seconds_of(timeout))
         if headers is not None:
             encoded = {name.lower(): _header(name, value) for name, value in headers.items()}
             options = replace(options, headers={**options.headers, **encoded})
@@ -132,7 +133,7 @@ class Client:
         parts.gate.check()
         if options.timeout is not None and options.timeout <= 0:
             raise StatusError.of(Reason.DEADLINE, "there is no time left for the call")
-        schema = await parts.schemas.schema(action)
+        schema = await parts.schemas.schema(name_of(action))
         session = await parts.keeper.session()
         id = f"call_{uuid.uuid4().hex}"
         call = Call(session, schema, NewCall(action, id, options.headers, options.timeout))
@@ -188,7 +189,7 @@ class Client:
             reply,
             allow,
             backend,
-            timeout if timeout is not None else self._options.timeout,
+            seconds_of(timeout) if timeout is not None else self._options.timeout,
             max_output_bytes,
             max_media_bytes,
             action_configs,
@@ -222,7 +223,7 @@ class Client:
             reply,
             allow,
             backend,
-            timeout if timeout is not None else self._options.timeout,
+            seconds_of(timeout) if timeout is not None else self._options.timeout,
             max_output_bytes,
             max_media_bytes,
             action_configs,
@@ -241,7 +242,7 @@ class Client:
         Raises:
             StatusError: INVALID_ARGUMENT for a pattern that is no regular expression.
         """
-        return await self._parts.schemas.list(patterns)
+        return await self._parts.schemas.list(patterns_of("actions", patterns))
 
     async def schema(self, action: str) -> ActionSchema:
         """The schema of one action.
@@ -249,7 +250,7 @@ class Client:
         Raises:
             StatusError: NOT_FOUND where there is none of that name.
         """
-        return await self._parts.schemas.schema(action)
+        return await self._parts.schemas.schema(name_of(action))
 
     @property
     def interactions(self) -> Interactions:
@@ -416,9 +417,9 @@ def connect(
 
     async def make() -> Client:
         address = Address(url)
-        pairs = list(metadata.items() if isinstance(metadata, Mapping) else metadata or ())
+        pairs = metadata_of(metadata)
         channel = address.channel(credentials)
-        parts = Parts(address, channel, [(key.lower(), value) for key, value in pairs], name)
+        parts = Parts(address, channel, pairs, name)
         client = Client(parts, Options())
         try:
             await reach(channel, address, parts.metadata)

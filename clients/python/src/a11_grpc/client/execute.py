@@ -14,6 +14,7 @@ from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
 from a11_grpc._proto.chunk_pb2 import NodeFragment
 from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc.client.events import Log, log_from_proto
+from a11_grpc.client.given import pair_of, patterns_of
 from a11_grpc.client.outputs import FieldReader, result_outputs, result_value
 from a11_grpc.client.reply import Config, check_configs, put_reply
 from a11_grpc.client.resending import Resending
@@ -144,7 +145,7 @@ class Execution:
             StatusError: INVALID_ARGUMENT for what cannot be sent.
         """
         request = pb.ExecuteActionsFromInteractionRequest(
-            allowed_actions=[self.allow] if isinstance(self.allow, str) else self.allow,
+            allowed_actions=patterns_of("allow", self.allow),
             backend=backend_to_proto(self.backend),
             max_output_bytes=self.max_output_bytes,
             max_media_bytes=self.max_media_bytes,
@@ -285,8 +286,7 @@ def _metadata(parts: Parts, headers: Mapping[str, bytes]) -> tuple[tuple[str, st
     session = parts.keeper.current
     if session is not None and not any(key == "x-a11-session" for key, _ in sent):
         sent.append(("x-a11-session", session.id))
-    for name, value in headers.items():
-        sent.append((name, value if name.endswith("-bin") else value.decode("latin-1")))
+    sent += [pair_of("header", name, value) for name, value in headers.items()]
     return tuple(sent)
 
 

@@ -59,7 +59,7 @@ class Interactions:
         if isinstance(interaction, str):
             encoded = pb.EncodedInteraction(media_type=PORTABLE_JSON, data=_utf8(interaction))
         else:
-            data = interaction.SerializeToString(deterministic=True)
+            data = _own(interaction).SerializeToString(deterministic=True)
             encoded = pb.EncodedInteraction(media_type=PROTOBUF, data=data)
         request = pb.AppendInteractionRequest(conversation=conversation, encoded=encoded)
         answer = await _asked(self._service.AppendInteraction(request, metadata=self._metadata))
@@ -155,7 +155,7 @@ class Interactions:
         if isinstance(turn, str):
             request.interaction_json = _utf8(turn).decode()
         else:
-            request.interaction.CopyFrom(turn)
+            request.interaction.CopyFrom(_own(turn))
         answer = await _asked(self._service.ValidateInteraction(request, metadata=self._metadata))
         return validation_from_proto(answer)
 
@@ -204,8 +204,11 @@ class Interactions:
                 message = "a conversation's name is not empty; give it, or a list of turns"
                 raise StatusError.of(Reason.INVALID_REQUEST, message)
             request.conversation, request.up_to_position = source, up_to
-        elif isinstance(source, (Interaction, Mapping)):
-            message = "source: a conversation's name or a list of turns; this is one turn"
+        elif isinstance(source, (Interaction, Mapping)) or not isinstance(source, Iterable):
+            message = (
+                "source: a conversation's name, or a list of turns; got one "
+                f"{type(source).__name__}"
+            )
             raise StatusError.of(Reason.INVALID_REQUEST, message)
         else:
             request.interactions.extend(_turn(turn) for turn in source)
@@ -226,6 +229,13 @@ def _utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         message = "a lone surrogate has no place in a text"
         raise StatusError.of(Reason.INVALID_REQUEST, message) from error
+
+
+def _own(turn: object) -> Interaction:
+    if isinstance(turn, Interaction):
+        return turn
+    message = f"expected an Interaction or its JSON text, got {type(turn).__name__}"
+    raise StatusError.of(Reason.INVALID_REQUEST, message)
 
 
 def _turn(turn: Interaction | object) -> Interaction:

@@ -26,7 +26,7 @@ _SIGNATURES = (
 def user_turn(
     text: str = "",
     *,
-    images: Iterable[bytes | Chunk] = (),
+    images: bytes | Chunk | Iterable[bytes | Chunk] = (),
     id: str | None = None,
     previous: Interaction | str = "",
     system: str | None = None,
@@ -50,7 +50,7 @@ def user_turn(
         turn.system_instructions.append(_text("system_instructions[0]", system))
     if text:
         turn.content.append(_text("content[0]", text))
-    for image in images:
+    for image in [images] if isinstance(images, (bytes, Chunk)) else images:
         chunk = image if isinstance(image, Chunk) else Chunk(_media_type(image), image)
         turn.content.append(chunk_to_proto(chunk))
     return accept(turn)
@@ -79,7 +79,10 @@ def _text(field: str, text: str) -> ChunkMessage:
         raise StatusError.of(Reason.INVALID_REQUEST, message) from error
 
 
-def _media_type(data: bytes) -> str:
+def _media_type(data: object) -> str:
+    if not isinstance(data, bytes):
+        message = f"a picture is bytes or a Chunk, not {type(data).__name__}"
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
     for signature, media_type in _SIGNATURES:
         if data.startswith(signature):
             return media_type
