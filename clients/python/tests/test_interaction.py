@@ -194,6 +194,10 @@ def test_a_user_s_turn_is_built() -> None:
         user_turn(images=[b"nothing known"])
     with pytest.raises(StatusError, match="surrogate"):
         user_turn("\ud800")
+    with pytest.raises(StatusError, match="surrogate"):
+        user_turn("x", system="\ud800")
+    told = user_turn("x", system="Be brief.")
+    assert [chunk.data for chunk in told.system_instructions] == [b"Be brief."]
 
 
 def test_a_result_is_appended_to_messages_or_to_interactions() -> None:

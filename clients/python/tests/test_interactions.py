@@ -49,7 +49,9 @@ async def test_a_conversation_is_kept_as_it_was_sent(storing: Client) -> None:
     assert (again.position, again.existed) == (1, True)
     records = [record async for record in interactions.list("talk")]
     assert [record.interaction for record in records] == [first, second]
-    assert [record.id async for record in interactions.list("talk", after=1)] == [second.id]
+    assert [record.id async for record in interactions.list("talk", after_position=1)] == [
+        second.id
+    ]
     assert (await interactions.get("talk", second.id)).interaction == second
     assert [name async for name in interactions.conversations()] == ["talk"]
     assert await interactions.delete("talk") == 2
@@ -127,7 +129,7 @@ async def test_a_conversation_is_converted_for_another_provider(storing: Client)
     for source in ("talk", turns, [{"role": "user", "content": "hello"}, raw]):
         found = await convert(source, to="gpt")
         assert [message["role"] for message in found.messages] == ["user", "assistant"]
-    assert len((await convert("talk", to="openai", up_to=1)).messages) == 1
+    assert len((await convert("talk", to="openai", up_to_position=1)).messages) == 1
     mistakes: list[Any] = ["", reply, raw]
     for wrong in mistakes:
         with pytest.raises(StatusError) as caught:
@@ -150,7 +152,11 @@ async def test_a_turn_is_shown_in_no_provider_s_shape(storing: Client) -> None:
     call = {"type": "tool_use", "id": "c", "name": "look", "input": {"at": 1}}
     await check({"role": "user", "content": "hello"}, "user", TextPart("hello"))
     await check(user_turn("hello"), "user", TextPart("hello"))
-    await check(interaction.to_json(user_turn("hello")), "user", TextPart("hello"))
+    for write in (interaction.to_json, interaction.to_proto_json):
+        text = write(user_turn("hello"))
+        await check(text, "user", TextPart("hello"))
+        await check(json.loads(text), "user", TextPart("hello"))
+    await check('{"role": "user", "content": "hello"}', "user", TextPart("hello"))
     await check(
         {"role": "assistant", "content": [{"type": "text", "text": "hi"}, call]},
         "model",

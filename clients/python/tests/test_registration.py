@@ -194,6 +194,14 @@ def test_a_generator_without_a_return_annotation_is_a_stream() -> None:
 def test_names_are_checked() -> None:
     def fine(x: int) -> None: ...
 
+    wrong: Any = "fine"
+    with pytest.raises(ValueError, match=r"registry\.action\(name='fine'\)"):
+        Registry().action(wrong)
+    assert [header.name for header in schema_of(fine, headers="X-Tenant").headers] == ["X-Tenant"]
+    refused(fine, "'a b' is no header's name", headers=["a b"])
+    refused(fine, "5 is no header's name", headers=[5])
+    refused(fine, "'5' is not a name", name=5)
+
     refused(fine, "not a name", name="a b")
     refused(fine, "reserved", name="__list_actions")
     registry = Registry()

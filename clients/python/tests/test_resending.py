@@ -15,7 +15,6 @@ from support.server import serving
 
 import a11_grpc
 from a11_grpc import Client, Code, Context, Ended, Produced, Reason, Registry, Started, StatusError
-from a11_grpc.client import execute
 
 
 def claude(*calls: tuple[str, str]) -> dict[str, Any]:
@@ -140,10 +139,7 @@ async def test_a_round_that_is_not_recorded_is_not_asked_for_again(bench: Bench)
     assert bench.runs == {"a": 2, "b": 2}
 
 
-async def test_it_is_given_up_when_its_time_is_up(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(execute, "ANSWER_SECONDS", 0.1)
+async def test_it_is_given_up_when_its_time_is_up(bench: Bench) -> None:
     bench.proxy.is_refusing = True
     bench.proxy.cut()
     with pytest.raises(StatusError, match="no time left") as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,6 +94,11 @@ class ActionSchema:
             for name in names:
                 if names.count(name) > 1:
                     raise ValueError(f"action {self.name!r}: two ports are named {name!r}")
+        if not isinstance(self.description, str):
+            raise ValueError(f"action {self.name!r}: its description is no text")
+        for header in self.headers:
+            if not isinstance(header.name, str) or not _HEADER.fullmatch(header.name):
+                raise ValueError(f"action {self.name!r}: {header.name!r} is no header's name")
         for port in self.outputs:
             if port.autofill is not None:
                 raise ValueError(f"action {self.name!r}: output {port.name!r} cannot be autofilled")
@@ -102,6 +108,9 @@ class ActionSchema:
                 raise ValueError(f"action {self.name!r}: {output!r} is mapped and no output")
         if len(set(fields)) < len(fields) or (WHOLE in fields and len(fields) > 1):
             raise ValueError(f"action {self.name!r}: two outputs are mapped to one field")
+
+
+_HEADER = re.compile(r"[0-9A-Za-z_.-]+")
 
 
 def schema_to_proto(schema: ActionSchema) -> pb.ActionSchema:

@@ -43,6 +43,8 @@ class Address:
         Raises:
             ConnectError: INVALID_ARGUMENT where it is none.
         """
+        if not isinstance(url, str):
+            raise _fault(url, "it is no text")
         text = url.strip()
         bare = "://" not in text
         try:

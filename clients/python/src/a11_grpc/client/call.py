@@ -16,7 +16,7 @@ from a11_grpc.schema import ActionSchema, Port
 from a11_grpc.session.core import NewCall, Room, events
 from a11_grpc.session.inbox import Inbox
 from a11_grpc.session.session import Channel, ChannelEvent, Session
-from a11_grpc.wire.chunk import Kind
+from a11_grpc.wire.chunk import OCTETS, Kind
 from a11_grpc.wire.status import Reason, Status, StatusError
 from a11_grpc.wire.values import Encoder, UnfitError
 
@@ -83,8 +83,23 @@ class Call:
                     self._channel.try_write(self._encoder(name).end())
             elif port.stream:
                 self._give_stream(port, value)
+            elif port.required and port.media_type == OCTETS and _is_empty(value):
+                message = f"input {name!r}: no bytes of {OCTETS} are no value, and it is required"
+                raise StatusError.of(Reason.MISSING_INPUT, message)
             else:
                 self._channel.try_write(self._fragment(name, value, final=True))
+
+    def complete(self, schema: ActionSchema) -> None:
+        """Ends the inputs that the action has now and had not when its schema was looked up.
+
+        The handler would wait for them for ever.
+        """
+        if self.status is not None:
+            return
+        known = {port.name for port in self._schema.inputs}
+        for port in schema.inputs:
+            if port.name not in known:
+                self._channel.try_write(Encoder(port.name, port.media_type).end())
 
     def _give_stream(self, port: Port, values: object) -> None:
         if isinstance(values, AsyncIterable):
@@ -277,6 +292,8 @@ class Call:
         if port is None:
             known = ", ".join(port.name for port in self._schema.inputs) or "none"
             message = f"there is no input {name!r}; the inputs are: {known}"
+            if name in ("timeout", "headers", "on_log", "port"):
+                message += f"; options are given by client.with_options({name}=…)"
             raise StatusError.of(Reason.UNDECLARED_INPUT, message)
         return port
 
@@ -304,6 +321,10 @@ class Call:
             error = task.exception()
             if isinstance(error, Exception) and self.status is None:
                 self._fail(error)
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, (bytes, bytearray, memoryview)) and not len(value)
 
 
 def _takes_none(port: Port) -> bool:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import grpc
 
@@ -22,6 +22,7 @@ from a11_grpc.client.execute import (
     execute,
     execute_stream,
 )
+from a11_grpc.client.given import metadata_of, name_of, patterns_of, seconds_of
 from a11_grpc.client.interactions import Interactions
 from a11_grpc.client.nodes import Nodes, NodeWriter, Place
 from a11_grpc.client.parts import Options, Parts
@@ -118,12 +119,9 @@ class Client:
         """
         options = self._options
         if timeout is not None:
-            options = replace(options, timeout=timeout)
+            options = replace(options, timeout=seconds_of(timeout))
         if headers is not None:
-            encoded = {
-                name.lower(): value.encode() if isinstance(value, str) else value
-                for name, value in headers.items()
-            }
+            encoded = {name.lower(): _header(name, value) for name, value in headers.items()}
             options = replace(options, headers={**options.headers, **encoded})
         if on_log is not None:
             options = replace(options, on_log=on_log)
@@ -133,14 +131,17 @@ class Client:
 
     async def _begin(self, action: str, arguments: Mapping[str, Any], *, rest: bool) -> Call:
         parts, options = self._parts, self._options
+        parts.gate.check()
         if options.timeout is not None and options.timeout <= 0:
             raise StatusError.of(Reason.DEADLINE, "there is no time left for the call")
-        schema = await parts.schemas.schema(action)
+        schema = await parts.schemas.schema(name_of(action))
         session = await parts.keeper.session()
         id = f"call_{uuid.uuid4().hex}"
         call = Call(session, schema, NewCall(action, id, options.headers, options.timeout))
         try:
             call.give(arguments, rest=rest)
+            if rest:
+                parts.schemas.recheck(schema, call.complete)
         except BaseException:
             call.cancel()
             parts.schemas.ended(action, Status.of(Reason.INVALID_INPUT, ""))
@@ -211,7 +212,7 @@ class Client:
             reply,
             allow,
             backend,
-            timeout if timeout is not None else self._options.timeout,
+            seconds_of(timeout) if timeout is not None else self._options.timeout,
             max_output_bytes,
             max_media_bytes,
             action_configs,
@@ -245,7 +246,7 @@ class Client:
             reply,
             allow,
             backend,
-            timeout if timeout is not None else self._options.timeout,
+            seconds_of(timeout) if timeout is not None else self._options.timeout,
             max_output_bytes,
             max_media_bytes,
             action_configs,
@@ -264,7 +265,7 @@ class Client:
         Raises:
             StatusError: INVALID_ARGUMENT for a pattern that is no regular expression.
         """
-        return await self._parts.schemas.list(patterns)
+        return await self._parts.schemas.list(patterns_of("actions", patterns))
 
     async def schema(self, action: str) -> ActionSchema:
         """The schema of one action.
@@ -272,7 +273,7 @@ class Client:
         Raises:
             StatusError: NOT_FOUND where there is none of that name.
         """
-        return await self._parts.schemas.schema(action)
+        return await self._parts.schemas.schema(name_of(action))
 
     @property
     def interactions(self) -> Interactions:
@@ -327,6 +328,8 @@ class Client:
         Raises:
             StatusError: UNAVAILABLE where the service is not reached.
         """
+        if not isinstance(registry, Registry):
+            raise TypeError(f"host takes a Registry, not {type(registry).__name__}")
         await self._parts.add(registry)
         return {name: status for name, status in self.refused.items() if name in registry}
 
@@ -387,6 +390,12 @@ class Connecting:
         self._make = make
         self._client: Client | None = None
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"connect() has to be awaited before .{name}: client = await connect(url), or "
+            "async with connect(url) as client"
+        )
+
     def __await__(self) -> Generator[Any, None, Client]:
         client: Client = yield from self._make().__await__()
         return client
@@ -431,9 +440,9 @@ def connect(
 
     async def make() -> Client:
         address = Address(url)
-        pairs = list(metadata.items() if isinstance(metadata, Mapping) else metadata or ())
+        pairs = metadata_of(metadata)
         channel = address.channel(credentials)
-        parts = Parts(address, channel, [(key.lower(), value) for key, value in pairs], name)
+        parts = Parts(address, channel, pairs, name)
         client = Client(parts, Options())
         try:
             await reach(channel, address, parts.metadata)
@@ -445,6 +454,15 @@ def connect(
         return client
 
     return Connecting(make)
+
+
+def _header(name: str, value: str | bytes) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    message = f"header {name!r}: expected text or bytes, got {type(value).__name__}"
+    raise StatusError.of(Reason.INVALID_REQUEST, message)
 
 
 def _streamed(schema: ActionSchema, chosen: str | None) -> str:

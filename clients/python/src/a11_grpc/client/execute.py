@@ -14,6 +14,7 @@ from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
 from a11_grpc._proto.chunk_pb2 import NodeFragment
 from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc.client.events import Log, log_from_proto
+from a11_grpc.client.given import pair_of, patterns_of
 from a11_grpc.client.outputs import FieldReader, result_outputs, result_value
 from a11_grpc.client.reply import Config, check_configs, put_reply
 from a11_grpc.client.resending import Resending
@@ -24,6 +25,7 @@ from a11_grpc.wire.status import (
     Code,
     Status,
     StatusError,
+    error_from_grpc,
     status_from_proto,
     status_to_proto,
 )
@@ -144,7 +146,7 @@ class Execution:
             StatusError: INVALID_ARGUMENT for what cannot be sent.
         """
         request = pb.ExecuteActionsFromInteractionRequest(
-            allowed_actions=[self.allow] if isinstance(self.allow, str) else self.allow,
+            allowed_actions=patterns_of("allow", self.allow),
             backend=backend_to_proto(self.backend),
             max_output_bytes=self.max_output_bytes,
             max_media_bytes=self.max_media_bytes,
@@ -165,10 +167,9 @@ class Execution:
         return request
 
     def resending(self) -> Resending:
-        """Its attempts; the calls end before their deadline."""
-        calls = CALL_SECONDS if self.timeout is None else self.timeout
-        is_recorded = self.store and bool(self.conversation)
-        return Resending(is_recorded=is_recorded, seconds=calls + ANSWER_SECONDS)
+        """Its attempts."""
+        seconds = CALL_SECONDS if self.timeout is None else self.timeout
+        return Resending(is_recorded=self.store and bool(self.conversation), seconds=seconds)
 
 
 async def execute(parts: Parts, execution: Execution, headers: Mapping[str, bytes]) -> Result:
@@ -183,7 +184,8 @@ async def execute(parts: Parts, execution: Execution, headers: Mapping[str, byte
             )
             return await _result(parts, response)
         except aio.AioRpcError as failure:
-            await resending.failed(failure)
+            await resending.failed(error_from_grpc(failure))
+            request.call_timeout.FromNanoseconds(math.ceil(resending.time_left() * 1e9))
 
 
 async def execute_stream(
@@ -191,8 +193,8 @@ async def execute_stream(
 ) -> AsyncGenerator[ExecuteEvent, None]:
     """Runs the calls of a turn and yields what happens; leaving it cancels them.
 
-    Of a recorded round that is asked for again the service tells what runs from then on, and what
-    it told before is not yielded again; calls that ended meanwhile are told from the summary.
+    Of a recorded round that is asked for again no event comes twice: a call that had begun tells
+    only its end, from the summary if need be.
     """
     request, resending = execution.request(), execution.resending()
     await check_configs(parts, request, execution.action_configs)
@@ -203,7 +205,6 @@ async def execute_stream(
             metadata=request_metadata(parts, headers),
             timeout=_timeout(execution, resending),
         )
-        told.begin()
         try:
             async for message in rpc:
                 kind = message.WhichOneof("event")
@@ -211,7 +212,8 @@ async def execute_stream(
                     if told.started(message.started.id):
                         yield Started(message.started.id, message.started.name)
                 elif kind == "log":
-                    yield Narrated(message.log.id, log_from_proto(message.log.entry))
+                    if not told.is_cut(message.log.id):
+                        yield Narrated(message.log.id, log_from_proto(message.log.entry))
                 elif kind == "output":
                     for fragment in message.output.fragments:
                         for value in told.values(message.output.id, fragment):
@@ -227,11 +229,14 @@ async def execute_stream(
                     yield Summary(result)
                     return
             # The service ends with a summary, or with a status.
-            raise StatusError(Code.UNAVAILABLE, "the events ended before the summary")
+            error = StatusError(Code.UNAVAILABLE, "the events ended before the summary")
         except aio.AioRpcError as failure:
-            await resending.failed(failure)
+            error = error_from_grpc(failure)
         finally:
             rpc.cancel()
+        await resending.failed(error)
+        request.call_timeout.FromNanoseconds(math.ceil(resending.time_left() * 1e9))
+        told.again()
 
 
 class Told:
@@ -240,11 +245,12 @@ class Told:
     def __init__(self) -> None:
         self._started: set[str] = set()
         self._ended: set[str] = set()
-        self._next: dict[tuple[str, str], int] = {}
+        self._cut: frozenset[str] = frozenset()
         self._readers: dict[tuple[str, str], FieldReader] = {}
 
-    def begin(self) -> None:
-        """An attempt begins, whose outputs are whole again."""
+    def again(self) -> None:
+        """The round is asked for again: what a call does that had begun was told, in part."""
+        self._cut = frozenset(self._started)
         self._readers.clear()
 
     def started(self, call: str) -> bool:
@@ -255,17 +261,16 @@ class Told:
         """Whether that is news."""
         return _added(self._ended, call)
 
+    def is_cut(self, call: str) -> bool:
+        """Whether it had begun when the connection broke."""
+        return call in self._cut
+
     def values(self, call: str, fragment: NodeFragment) -> Iterator[Any]:
         """The value of a piece, if it has one that is news."""
-        key = (call, fragment.id)
-        reader = self._readers.setdefault(key, FieldReader())
-        has_value = reader.add(fragment)
-        if fragment.HasField("seq"):
-            if fragment.seq < self._next.get(key, 0):
-                return
-            self._next[key] = fragment.seq + 1
-        if has_value:
-            yield reader.latest()
+        if not self.is_cut(call):
+            reader = self._readers.setdefault((call, fragment.id), FieldReader())
+            if reader.add(fragment):
+                yield reader.latest()
 
 
 def _added(known: set[str], id: str) -> bool:
@@ -277,7 +282,7 @@ def _added(known: set[str], id: str) -> bool:
 
 def _timeout(execution: Execution, resending: Resending) -> float | None:
     """The deadline of an attempt: none where none was asked for."""
-    return None if execution.timeout is None else resending.time_left()
+    return None if execution.timeout is None else resending.time_left() + ANSWER_SECONDS
 
 
 def request_metadata(
@@ -288,8 +293,7 @@ def request_metadata(
     session = parts.keeper.current
     if session is not None and not any(key == "x-a11-session" for key, _ in sent):
         sent.append(("x-a11-session", session.id))
-    for name, value in headers.items():
-        sent.append((name, value if name.endswith("-bin") else value.decode("latin-1")))
+    sent += [pair_of("header", name, value) for name, value in headers.items()]
     return tuple(sent)
 
 

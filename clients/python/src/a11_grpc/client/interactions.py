@@ -9,7 +9,7 @@ from typing import TypeVar
 from grpc import aio
 
 from a11_grpc._proto import interaction_service_pb2 as pb
-from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ROLE_USER, Interaction
+from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc._proto.interaction_service_pb2_grpc import InteractionServiceStub
 from a11_grpc.client.conversation import (
     Appended,
@@ -23,10 +23,9 @@ from a11_grpc.client.conversation import (
     record_from_proto,
     validation_from_proto,
 )
-from a11_grpc.client.reply import reply_json
+from a11_grpc.client.turns import Turn, turn_of
 from a11_grpc.interaction.backend import Backend, backend_to_proto
 from a11_grpc.session.connection import Metadata
-from a11_grpc.wire.chunk import JSON, Chunk, chunk_to_proto
 from a11_grpc.wire.status import Code, Reason, StatusError, error_from_grpc
 
 T = TypeVar("T")
@@ -59,7 +58,7 @@ class Interactions:
         if isinstance(interaction, str):
             encoded = pb.EncodedInteraction(media_type=PORTABLE_JSON, data=_utf8(interaction))
         else:
-            data = interaction.SerializeToString(deterministic=True)
+            data = _own(interaction).SerializeToString(deterministic=True)
             encoded = pb.EncodedInteraction(media_type=PROTOBUF, data=data)
         request = pb.AppendInteractionRequest(conversation=conversation, encoded=encoded)
         answer = await _asked(self._service.AppendInteraction(request, metadata=self._metadata))
@@ -78,7 +77,7 @@ class Interactions:
         return record_from_proto(answer.record)
 
     async def list(
-        self, conversation: str, *, after: int = 0
+        self, conversation: str, *, after_position: int = 0
     ) -> AsyncGenerator[ConversationRecord, None]:
         """The interactions of a conversation in order, after a position or all, page by page.
 
@@ -86,7 +85,7 @@ class Interactions:
             StatusError: NOT_FOUND for a conversation that is not there.
         """
         request = pb.ListInteractionsRequest(
-            conversation=conversation, after_position=after, form=pb.RECORD_FORM_ENCODED
+            conversation=conversation, after_position=after_position, form=pb.RECORD_FORM_ENCODED
         )
         while True:
             page = await _asked(self._service.ListInteractions(request, metadata=self._metadata))
@@ -97,18 +96,18 @@ class Interactions:
             request.after_position = page.next_after_position
 
     async def watch(
-        self, conversation: str, *, after: int = 0
+        self, conversation: str, *, after_position: int = 0
     ) -> AsyncGenerator[ConversationRecord, None]:
         """The interactions of a conversation in order, and then each that is appended.
 
-        It ends when the loop is left. A connection that breaks is made again, for as long as it
-        takes; nothing is missed, and nothing comes twice.
+        One that is not there yet is waited for. It ends when the loop is left. A connection that
+        breaks is made again, for as long as it takes; nothing is missed, and nothing comes twice.
 
         Raises:
             StatusError: What the service refuses it with.
         """
         request = pb.WatchInteractionsRequest(
-            conversation=conversation, after_position=after, form=pb.RECORD_FORM_ENCODED
+            conversation=conversation, after_position=after_position, form=pb.RECORD_FORM_ENCODED
         )
         pause = LEAST_PAUSE
         while True:
@@ -145,7 +144,7 @@ class Interactions:
                 return
             request.page_token = page.next_page_token
 
-    async def validate(self, turn: Interaction | str) -> Validation:
+    async def validate(self, turn: Turn) -> Validation:
         """Everything that is wrong with an interaction, or with its JSON in either form; notes too.
 
         Raises:
@@ -153,46 +152,43 @@ class Interactions:
         """
         request = pb.ValidateInteractionRequest()
         if isinstance(turn, str):
+            # The JSON as it is: what is wrong with it is the service's to say.
             request.interaction_json = _utf8(turn).decode()
         else:
-            request.interaction.CopyFrom(turn)
+            request.interaction.CopyFrom(turn_of(turn))
         answer = await _asked(self._service.ValidateInteraction(request, metadata=self._metadata))
         return validation_from_proto(answer)
 
-    async def normalize(self, turn: Interaction | object) -> Normalized:
+    async def normalize(self, turn: Turn) -> Normalized:
         """A turn in no provider's shape: its texts, pictures, calls and results.
 
         Args:
-            turn: An interaction, its JSON text in either form, or a provider's message as it came:
-                an SDK's object, or a dict.
+            turn: An interaction, its JSON in either form, or a provider's message as it came: an
+                SDK's object, a dict, or its text.
 
         Raises:
             StatusError: INVALID_ARGUMENT for what is none of them.
         """
-        request = pb.NormalizeInteractionRequest()
-        if isinstance(turn, str):
-            request.interaction_json = _utf8(turn).decode()
-        else:
-            request.interaction.CopyFrom(_turn(turn))
+        request = pb.NormalizeInteractionRequest(interaction=turn_of(turn))
         answer = await _asked(self._service.NormalizeInteraction(request, metadata=self._metadata))
         return normalized_from_proto(answer)
 
     async def convert(
         self,
-        source: str | Iterable[Interaction | object],
+        source: str | Iterable[Turn],
         *,
         to: Backend | str,
         dialect: str = "",
-        up_to: int = 0,
+        up_to_position: int = 0,
     ) -> Converted:
         """A conversation as the exact messages that a provider is to be sent next.
 
         Args:
-            source: Its name, or its turns: interactions, or messages of providers.
+            source: Its name, or its turns, each as for `normalize`.
             to: The provider.
             dialect: For gpt `chat`, `responses` or `functions`; for gemini `interactions` or
                 `generate_content`.
-            up_to: The last position that counts, of a conversation that is named; 0: all.
+            up_to_position: The last position that counts, of a conversation that is named; 0: all.
 
         Raises:
             StatusError: NOT_FOUND for a conversation that is not there, INVALID_ARGUMENT for a
@@ -203,12 +199,15 @@ class Interactions:
             if not source:
                 message = "a conversation's name is not empty; give it, or a list of turns"
                 raise StatusError.of(Reason.INVALID_REQUEST, message)
-            request.conversation, request.up_to_position = source, up_to
-        elif isinstance(source, (Interaction, Mapping)):
-            message = "source: a conversation's name or a list of turns; this is one turn"
+            request.conversation, request.up_to_position = source, up_to_position
+        elif isinstance(source, (Interaction, Mapping)) or not isinstance(source, Iterable):
+            message = (
+                "source: a conversation's name, or a list of turns; got one "
+                f"{type(source).__name__}"
+            )
             raise StatusError.of(Reason.INVALID_REQUEST, message)
         else:
-            request.interactions.extend(_turn(turn) for turn in source)
+            request.interactions.extend(turn_of(turn) for turn in source)
         answer = await _asked(self._service.ConvertInteractions(request, metadata=self._metadata))
         return converted_from_proto(answer)
 
@@ -228,14 +227,8 @@ def _utf8(text: str) -> bytes:
         raise StatusError.of(Reason.INVALID_REQUEST, message) from error
 
 
-def _turn(turn: Interaction | object) -> Interaction:
-    """A turn in a provider's shape as an interaction that holds it."""
+def _own(turn: object) -> Interaction:
     if isinstance(turn, Interaction):
         return turn
-    role = turn.get("role") if isinstance(turn, Mapping) else getattr(turn, "role", None)
-    found = Interaction(role=ROLE_USER if role in _USERS else ROLE_MODEL)
-    found.content.append(chunk_to_proto(Chunk(JSON, reply_json(turn).encode())))
-    return found
-
-
-_USERS = ("user", "tool", "developer", "system")
+    message = f"expected an Interaction or its JSON text, got {type(turn).__name__}"
+    raise StatusError.of(Reason.INVALID_REQUEST, message)

@@ -85,7 +85,10 @@ class Nodes:
 
     def writer(self, place: Place, media_type: str) -> NodeWriter:
         """Writes a node."""
-        check_name(place.id, "node")
+        try:
+            check_name(place.id, "node")
+        except ValueError as error:
+            raise StatusError.of(Reason.INVALID_REQUEST, str(error)) from error
         return NodeWriter(self, place, media_type)
 
     async def _session(self, place: Place) -> str:

@@ -11,6 +11,7 @@ from grpc import aio
 
 from a11_grpc.client.address import Address
 from a11_grpc.client.events import Log
+from a11_grpc.client.gate import Gate
 from a11_grpc.client.schemas import Schemas
 from a11_grpc.hosting.host import Host
 from a11_grpc.hosting.registry import Registry
@@ -39,11 +40,19 @@ class Parts:
         self, address: Address, channel: aio.Channel, metadata: Metadata, name: str
     ) -> None:
         self.address = address
-        self.channel = channel
+        self.gate = Gate(channel)
+        self.channel = channel = self.gate.methods
         self.metadata = metadata
         self.schemas = Schemas(channel, metadata)
         self.host = Host(self)
-        self.keeper = Keeper(channel, metadata, name, self.host.called, self.host.published)
+        self.keeper = Keeper(
+            channel,
+            metadata,
+            name,
+            self.host.called,
+            self.host.published,
+            self.schemas.forget,
+        )
         self.doubted: set[str] = set()
         """Keys of `action_configs` that were warned of."""
         self._loop = asyncio.get_running_loop()
@@ -81,6 +90,7 @@ class Parts:
         """Ends everything."""
         for task in [*self._publishing]:
             task.cancel()
+        self.schemas.close()
         await self.keeper.close()
         await self.host.close()
-        await self.channel.close()
+        await self.gate.close()

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from a11_grpc._proto.action_service_pb2 import ExecuteActionsFromInteractionRequest
-from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ActionConfig, Interaction, Peer
+from a11_grpc._proto.interaction_pb2 import ActionConfig, Interaction, Peer
+from a11_grpc.client.turns import reply_json, turn_of
 from a11_grpc.interaction.peer import peer_from_text
-from a11_grpc.wire.chunk import JSON, Chunk, chunk_to_proto
-from a11_grpc.wire.json import JsonError, dump_json
 from a11_grpc.wire.status import Code, Reason, StatusError
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ def put_reply(
     elif not configs:
         request.interaction_json = reply_json(reply)
     else:
-        chunk = Chunk(JSON, reply_json(reply).encode())
-        request.interaction.role = ROLE_MODEL
-        request.interaction.content.append(chunk_to_proto(chunk))
+        request.interaction.CopyFrom(turn_of(reply))
     for name, config in (configs or {}).items():
         request.interaction.action_configs[name].CopyFrom(_config(name, config))
 
@@ -97,35 +94,3 @@ async def check_configs(
                     "action_configs: %r is no action that the reply calls or the service lists",
                     name,
                 )
-
-
-def reply_json(reply: object) -> str:
-    """A reply as JSON text: an SDK's object, dicts and lists, or the text itself.
-
-    Raises:
-        StatusError: INVALID_ARGUMENT for what has no JSON form.
-    """
-    if isinstance(reply, str):
-        return reply
-    if isinstance(reply, (bytes, bytearray)):
-        try:
-            return bytes(reply).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise StatusError.of(Reason.INVALID_REQUEST, "the reply is not UTF-8") from error
-    try:
-        return dump_json(_plain(reply)).decode()
-    except JsonError as error:
-        message = f"the reply has no JSON form: {error}"
-        raise StatusError.of(Reason.INVALID_REQUEST, message) from error
-
-
-def _plain(value: object) -> Any:
-    """SDK objects as what their provider sends: by alias, and nothing that was not there."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value

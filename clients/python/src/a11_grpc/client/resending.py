@@ -11,9 +11,7 @@ import asyncio
 import logging
 import time
 
-from grpc import aio
-
-from a11_grpc.wire.status import Code, Reason, Status, StatusError, error_from_grpc
+from a11_grpc.wire.status import Status, StatusError
 
 log = logging.getLogger("a11_grpc.client")
 
@@ -34,34 +32,28 @@ class Resending:
         """For the next attempt, in seconds."""
         return max(0.0, self._end - time.monotonic())
 
-    async def failed(self, failure: aio.AioRpcError) -> None:
+    async def failed(self, error: StatusError) -> None:
         """Waits until the request can be sent again.
 
         Raises:
             StatusError: The failure, where it is the service's own, or not to be sent again.
         """
-        error = error_from_grpc(failure)
-        if not _is_of_connection(error):
-            raise error from failure
+        if not error.is_of_connection:
+            raise error
         if not self._is_recorded:
             message = (
                 f"{error.message}: the connection broke, and whether the calls ran is not known; "
                 "a recorded round (store=True, with a conversation) is sent again by itself, and "
                 "runs nothing twice"
             )
-            raise StatusError(Status(error.code, error.reason, message)) from failure
+            raise StatusError(Status(error.code, error.reason, message)) from error
         self.attempts += 1
         if self.time_left() <= self._pause:
             message = (
                 f"{error.message}: sent {self.attempts} times, and there is no time left; the "
                 "round can be asked for again as it was, and runs nothing twice"
             )
-            raise StatusError(Status(error.code, error.reason, message)) from failure
+            raise StatusError(Status(error.code, error.reason, message)) from error
         log.debug("the connection broke (%s): the round is asked for again", error.message)
         await asyncio.sleep(self._pause)
         self._pause = min(self._pause * 2, MOST_PAUSE)
-
-
-def _is_of_connection(error: StatusError) -> bool:
-    """Whether nobody answered: what the service says has a reason."""
-    return error.code is Code.UNAVAILABLE and error.reason is Reason.UNSPECIFIED

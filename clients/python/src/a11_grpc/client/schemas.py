@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 from grpc import aio
 
@@ -11,10 +13,14 @@ from a11_grpc._proto.action_service_pb2 import GetActionRequest, ListActionsRequ
 from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
 from a11_grpc.schema import ActionSchema, schema_from_proto
 from a11_grpc.session.connection import Metadata
-from a11_grpc.wire.status import Reason, Status, error_from_grpc
+from a11_grpc.wire.status import Reason, Status, StatusError, error_from_grpc
 
-KEPT_SECONDS = 30.0
+KEPT_SECONDS = 10.0
 """How long a schema is trusted. A call that fails over its schema drops it at once."""
+FRESH_SECONDS = 1.0
+"""How old a schema may be for a call to go by it alone, in seconds."""
+RETRY_AFTER = (0.05, 0.2, 0.8)
+"""A look-up changes nothing: one that was cut off is made again, after so many seconds."""
 MAX_KEPT = 4096
 """How many are kept."""
 
@@ -37,6 +43,7 @@ class Schemas:
         self._service = ActionServiceStub(channel)
         self._metadata = metadata
         self._kept: dict[str, tuple[ActionSchema, float]] = {}
+        self._looking: set[asyncio.Task[None]] = set()
 
     async def schema(self, name: str, *, fresh: bool = False) -> ActionSchema:
         """The schema of an action.
@@ -48,14 +55,39 @@ class Schemas:
         if not fresh and kept is not None and time.monotonic() - kept[1] < KEPT_SECONDS:
             return kept[0]
         try:
-            request = GetActionRequest(name=name)
-            answer = await self._service.GetAction(request, metadata=tuple(self._metadata))
-        except aio.AioRpcError as error:
+            schema = await self._fetch(name)
+        except StatusError:
             self._kept.pop(name, None)
-            raise error_from_grpc(error) from error
-        schema = schema_from_proto(answer.action)
+            raise
         self._keep(schema)
         return schema
+
+    async def _fetch(self, name: str) -> ActionSchema:
+        request = GetActionRequest(name=name)
+        answer = await self._asked(self._service.GetAction, request)
+        return schema_from_proto(answer.action)
+
+    def recheck(self, used: ActionSchema, changed: Callable[[ActionSchema], None]) -> None:
+        """Looks behind a call that goes by a schema that is not fresh.
+
+        `changed` is told the schema as it is now, where that is another.
+        """
+        kept = self._kept.get(used.name)
+        if kept is not None and time.monotonic() - kept[1] < FRESH_SECONDS:
+            return
+
+        async def look() -> None:
+            try:
+                now = await self.schema(used.name, fresh=True)
+            except StatusError:
+                # The call hears of it in its own way.
+                return
+            if now != used:
+                changed(now)
+
+        task = asyncio.ensure_future(look())
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
 
     async def list(self, patterns: Sequence[str]) -> list[ActionSchema]:
         """The actions whose whole name matches one of the patterns; without any, all.
@@ -66,17 +98,32 @@ class Schemas:
         found: list[ActionSchema] = []
         request = ListActionsRequest(patterns=patterns)
         while True:
-            try:
-                page = await self._service.ListActions(request, metadata=tuple(self._metadata))
-            except aio.AioRpcError as error:
-                raise error_from_grpc(error) from error
+            page = await self._asked(self._service.ListActions, request)
             found += [schema_from_proto(action) for action in page.actions]
             if not page.next_page_token:
-                break
+                return found
             request.page_token = page.next_page_token
-        for schema in found:
-            self._keep(schema)
-        return found
+
+    async def _asked(self, method: Callable[..., Awaitable[Any]], request: object) -> Any:
+        for pause in (*RETRY_AFTER, None):
+            try:
+                return await method(request, metadata=tuple(self._metadata))
+            except aio.AioRpcError as failure:
+                error = error_from_grpc(failure)
+                if pause is None or not error.is_of_connection:
+                    raise error from failure
+                await asyncio.sleep(pause)
+        return None
+
+    def forget(self, names: Iterable[str]) -> None:
+        """What is known of these is out of date."""
+        for name in names:
+            self._kept.pop(name, None)
+
+    def close(self) -> None:
+        """Looks nothing up any more."""
+        for task in [*self._looking]:
+            task.cancel()
 
     def ended(self, name: str, status: Status) -> None:
         """A call ended so; what was kept may be wrong."""

@@ -15,6 +15,7 @@ from a11_grpc.wire.status import Reason, Status, StatusError
 from a11_grpc.wire.values import Encoder, UnfitError
 
 if TYPE_CHECKING:
+    from a11_grpc.client.call import Call
     from a11_grpc.client.client import Client
     from a11_grpc.hosting.host import HostedCall
 
@@ -196,11 +197,19 @@ class Context:
         """Calls another action as part of this call; as `Client.stream`."""
         return self.client.stream(action, **arguments)
 
+    async def start(self, action: str, /, **arguments: Any) -> Call:
+        """Starts a call of another action as part of this call; as `Client.start`."""
+        return await self.client.start(action, **arguments)
+
     # Threads.
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs a function in a thread of the host's."""
-        return await self._loop.run_in_executor(self._call.host.threads, function, *arguments)
+        self._call.threads += 1
+        try:
+            return await self._loop.run_in_executor(self._call.host.threads, function, *arguments)
+        finally:
+            self._call.threads -= 1
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """From a thread: runs a coroutine in the event loop and waits for it."""

@@ -29,6 +29,8 @@ class Function:
             raise ValueError(
                 "a class is no action: register a function, or an object that has __call__"
             )
+        if isinstance(function, str):
+            raise ValueError(f"a name is given by name=: registry.action(name={function!r})")
         if not callable(function):
             raise ValueError(f"a {type(function).__name__} is no function")
         self.call: Callable[..., Any] = function

@@ -16,6 +16,7 @@ from a11_grpc._proto.peer_service_pb2 import CallFrame
 from a11_grpc.hosting.context import Context
 from a11_grpc.hosting.input import Input
 from a11_grpc.hosting.registry import Entry, Registry
+from a11_grpc.hosting.watch import Watch
 from a11_grpc.schema import ActionSchema, Port, schema_to_proto
 from a11_grpc.session.core import events
 from a11_grpc.session.core.limits import DEFAULT_MAX_CALLS
@@ -49,6 +50,7 @@ class Host:
         self._registries: list[Registry] = []
         self._unsubscribe: list[Callable[[], None]] = []
         self._running: set[HostedCall] = set()
+        self._watch = Watch(lambda: bool(self._running), self._in_loop)
 
     def add(self, registry: Registry, changed: Callable[[], None]) -> None:
         """Hosts a registry, unless it is hosted already; `changed` is told of its changes."""
@@ -72,7 +74,8 @@ class Host:
             channel.session.finish(channel, error.status)
             return
         self._running.add(call)
-        call.start(lambda: self._running.discard(call))
+        self._watch.start()
+        call.start(lambda: self._ended(call))
 
     def _entry(self, action: str) -> Entry:
         for registry in self._registries:
@@ -81,8 +84,16 @@ class Host:
                 return entry
         raise StatusError.of(Reason.UNKNOWN_ACTION, f"no action {action[:255]!r} is hosted here")
 
+    def _in_loop(self) -> list[str]:
+        return [call.context.action for call in self._running if not call.threads]
+
+    def _ended(self, call: HostedCall) -> None:
+        self._running.discard(call)
+        self._watch.ended(call.context.action)
+
     async def close(self) -> None:
         """Cancels what still runs."""
+        self._watch.stop()
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         tasks = [task for call in self._running if (task := call.task) is not None]
@@ -100,6 +111,8 @@ class HostedCall:
         self.host = host
         self.channel = channel
         self.task: asyncio.Task[None] | None = None
+        self.threads = 0
+        """How many threads run for it now."""
         self._entry = entry
         self._number = frame.call
         schema = entry.schema
@@ -182,7 +195,7 @@ class HostedCall:
             if status.is_ok or status.reason is Reason.UNSPECIFIED:
                 code = status.code if not status.is_ok else Code.INTERNAL
                 status = Status(code, Reason.HANDLER_FAILED, status.message, status.details)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, GeneratorExit) as error:
             log.exception("action %r failed", self._entry.schema.name)
             message = f"handler failed: {type(error).__name__}: {error}"
             status = Status(Code.INTERNAL, Reason.HANDLER_FAILED, message)

@@ -74,7 +74,7 @@ async def _argument(parameter: Parameter, context: Context) -> Any:
     if chunk is None:
         if port.required:
             raise StatusError.of(Reason.MISSING_INPUT, f"input {port.name!r} is required")
-        return parameter.default
+        return parameter.absent()
     return _read(port, type, chunk)
 
 

@@ -46,7 +46,7 @@ class Registry:
         name: str | None = None,
         description: str | None = None,
         idempotent: bool = False,
-        headers: Sequence[str | Header] = (),
+        headers: str | Header | Sequence[str | Header] = (),
     ) -> Callable[[F], F]: ...
 
     def action(
@@ -57,7 +57,7 @@ class Registry:
         name: str | None = None,
         description: str | None = None,
         idempotent: bool = False,
-        headers: Sequence[str | Header] = (),
+        headers: str | Header | Sequence[str | Header] = (),
     ) -> F | Callable[[F], F]:
         """Makes a function an action; its signature and docstring become the schema.
 
@@ -82,8 +82,9 @@ class Registry:
         scope = dict(sys._getframe(1).f_locals)
 
         def add(function: F) -> F:
+            several = [headers] if isinstance(headers, (str, Header)) else headers
             declared = [
-                header if isinstance(header, Header) else Header(header) for header in headers
+                header if isinstance(header, Header) else Header(header) for header in several
             ]
             schema, handler = describe(
                 function,
@@ -104,6 +105,8 @@ class Registry:
         Raises:
             ValueError: For a broken schema, a reserved name, or one that is taken.
         """
+        if not isinstance(schema, ActionSchema) or not callable(handler):
+            raise TypeError("register takes an ActionSchema and a handler; for functions: action")
         schema.check()
         if is_reserved(schema.name):
             raise ValueError(f"action {schema.name!r}: names that begin with __ are reserved")

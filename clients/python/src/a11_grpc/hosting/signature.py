@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Never, NoReturn
+from typing import Annotated, Any, Never, NoReturn, cast
 
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from a11_grpc.hosting.context import Context
 from a11_grpc.hosting.docstring import Docstring, read_docstring
@@ -43,6 +43,14 @@ class Parameter:
     type: ValueType | None = None
     is_async: bool = True
     default: object = None
+    factory: Callable[[], object] | None = None
+
+    def absent(self) -> object:
+        """What the function gets where nothing is given: a list or a dict of its own each time."""
+        if self.factory is not None:
+            return self.factory()
+        is_mutable = isinstance(self.default, (list, dict, set))
+        return copy.deepcopy(self.default) if is_mutable else self.default
 
 
 def describe(
@@ -111,11 +119,16 @@ def _parameter(
     if isinstance(default, FieldInfo):
         notes = [default, *notes]
         hint = Annotated[hint, default]
-        required = default.is_required()
-        default = default.get_default(call_default_factory=True)
+        required = True
     field = next((note for note in notes if isinstance(note, FieldInfo)), None)
-    if required and field is not None and field.get_default() is not PydanticUndefined:
-        required, default = False, field.get_default(call_default_factory=True)
+    factory = None
+    if required and field is not None and not field.is_required():
+        required, default = False, field.get_default(call_default_factory=False)
+        if field.default_factory is not None:
+            if field.default_factory_takes_validated_data:
+                raise ValueError(f"parameter {parameter.name!r}: its default_factory takes nothing")
+            factory = cast("Callable[[], object]", field.default_factory)
+            default = factory()
     port_name = (field.alias if field is not None else None) or parameter.name
     described = description_of(notes) or doc.parameters.get(parameter.name, "")
     stream = streamed(bare)
@@ -137,7 +150,7 @@ def _parameter(
     if not required and default is not None and stream is None:
         schema = _with_default(schema, type, default)
     port = Port(port_name, type.media_type, described, required, stream is not None, schema)
-    return Parameter(parameter.name, port, type, is_async, None if required else default)
+    return Parameter(parameter.name, port, type, is_async, None if required else default, factory)
 
 
 def _with_default(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import re
 import types
 import typing
 from collections.abc import (
@@ -118,10 +119,22 @@ class ValueType:
             return value
         if self._bare is str and isinstance(value, str):
             return value
+        if value is None and not self._takes_none:
+            raise UnfitValueError(f"expected {shown(self._bare)}, got None")
         try:
             return self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
         except (PydanticSerializationError, ValueError, RecursionError) as error:
-            raise UnfitValueError(str(error)) from error
+            raise UnfitValueError(_unexpected(str(error))) from error
+
+    @functools.cached_property
+    def _takes_none(self) -> bool:
+        """Whether None is a value, which pydantic writes whatever the type."""
+        try:
+            if self._adapter is not None:
+                self._adapter.validate_python(None)
+        except ValidationError:
+            return False
+        return True
 
 
 def shown(hint: Any) -> str:
@@ -271,6 +284,15 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
 
 class _RecursiveError(Exception):
     """A definition uses itself."""
+
+
+def _unexpected(text: str) -> str:
+    """What pydantic says of a value that is none of its type, in one line."""
+    found = _UNEXPECTED.search(text)
+    return f"expected {found[1]}, got {found[2]}" if found else text.split("\n")[0]
+
+
+_UNEXPECTED = re.compile(r"Expected `(.*?)`.*\[input_value=(.*), input_type=", re.DOTALL)
 
 
 def _faults(error: ValidationError) -> str:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from a11_grpc._proto.chunk_pb2 import Chunk as ChunkMessage
 from a11_grpc._proto.interaction_pb2 import ROLE_USER, Interaction
 from a11_grpc.interaction.canonical import accept
 from a11_grpc.wire.chunk import TEXT, Chunk, chunk_to_proto
@@ -25,13 +26,15 @@ _SIGNATURES = (
 def user_turn(
     text: str = "",
     *,
-    images: Iterable[bytes | Chunk] = (),
+    images: bytes | Chunk | Iterable[bytes | Chunk] = (),
     id: str | None = None,
     previous: Interaction | str = "",
+    system: str | None = None,
 ) -> Interaction:
     """A user's turn: a text, then pictures (PNG, JPEG, GIF, WebP, or a `Chunk` that says what).
 
-    `id` is a new UUID where none is given; `previous` is the turn before, or its id.
+    `id` is a new UUID where none is given; `previous` is the turn before, or its id; `system` is
+    material for the system prompt.
 
     Raises:
         StatusError: INVALID_ARGUMENT for a picture of an unknown kind, or a lone surrogate.
@@ -43,14 +46,11 @@ def user_turn(
         previous_interaction_id=previous if isinstance(previous, str) else previous.id,
     )
     turn.status.SetInParent()
+    if system is not None:
+        turn.system_instructions.append(_text("system_instructions[0]", system))
     if text:
-        try:
-            data = text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            message = "content[0]: a lone surrogate has no place in a text"
-            raise StatusError.of(Reason.INVALID_REQUEST, message) from error
-        turn.content.append(chunk_to_proto(Chunk(TEXT, data)))
-    for image in images:
+        turn.content.append(_text("content[0]", text))
+    for image in [images] if isinstance(images, (bytes, Chunk)) else images:
         chunk = image if isinstance(image, Chunk) else Chunk(_media_type(image), image)
         turn.content.append(chunk_to_proto(chunk))
     return accept(turn)
@@ -71,7 +71,18 @@ def append_result(conversation: list[Any], result: Result) -> None:
     conversation.extend(result.messages)
 
 
-def _media_type(data: bytes) -> str:
+def _text(field: str, text: str) -> ChunkMessage:
+    try:
+        return chunk_to_proto(Chunk(TEXT, text.encode("utf-8")))
+    except UnicodeEncodeError as error:
+        message = f"{field}: a lone surrogate has no place in a text"
+        raise StatusError.of(Reason.INVALID_REQUEST, message) from error
+
+
+def _media_type(data: object) -> str:
+    if not isinstance(data, bytes):
+        message = f"a picture is bytes or a Chunk, not {type(data).__name__}"
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
     for signature, media_type in _SIGNATURES:
         if data.startswith(signature):
             return media_type

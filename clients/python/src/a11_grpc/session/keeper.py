@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from grpc import aio
 
@@ -43,12 +43,15 @@ class Keeper:
         name: str,
         hosts: Callable[[Channel, CallFrame], None],
         hosted: Callable[[], Hosted],
+        changed: Callable[[Iterable[str]], None],
     ) -> None:
+        """`changed` is told of the actions that are published or withdrawn."""
         self._channel = channel
         self._metadata = metadata
         self._name = name
         self._hosts = hosts
         self._hosted = hosted
+        self._changed = changed
         self._published: dict[str, ActionSchema] = {}
         self._session: Session | None = None
         self._opening = asyncio.Lock()
@@ -104,6 +107,7 @@ class Keeper:
                 for action in new:
                     self.refused.pop(action.name, None)
                 self._note(await session.publish(new))
+            self._changed([*gone, *(action.name for action in new)])
 
     async def close(self) -> None:
         """Ends the session and waits until the service has been told."""
@@ -128,6 +132,7 @@ class Keeper:
         self._published = hosted
         self.refused.clear()
         self._note(opened.refused)
+        self._changed(hosted)
         log.debug("session %s is open", opened.session)
         return Session(opened.session, core, self._hosts), dialled
 

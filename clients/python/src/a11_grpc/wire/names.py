@@ -26,9 +26,9 @@ def check_name(text: str, what: str) -> str:
     Raises:
         ValueError: Where it is none; `what` says whose name it was to be.
     """
-    if not is_name(text):
+    if not isinstance(text, str) or not is_name(text):
         raise ValueError(
-            f"{what} {text[:64]!r} is not a name: 1 to {MAX_NAME_LEN} characters of "
+            f"{what} {str(text)[:64]!r} is not a name: 1 to {MAX_NAME_LEN} characters of "
             "[A-Za-z0-9_#-], the first and last of [A-Za-z0-9_]"
         )
     return text

@@ -154,17 +154,19 @@ class StatusError(Exception):
     """What failed, with the status that happened.
 
     A handler raises `StatusError(Code.NOT_FOUND, "no such order")` to end its call with that
-    status. Callers branch on `code` and `reason`, never on the text.
+    status; the code's name will do. Callers branch on `code` and `reason`, never on the text.
     """
 
     def __init__(
         self,
-        status: Status | Code,
+        status: Status | Code | str,
         message: str = "",
         *,
         reason: Reason = Reason.UNSPECIFIED,
         details: tuple[str, ...] = (),
     ) -> None:
+        if isinstance(status, str):
+            status = Code[status]
         if not isinstance(status, Status):
             status = Status(Code(status), reason, message, details)
         super().__init__(str(status))
@@ -194,6 +196,11 @@ class StatusError(Exception):
     def details(self) -> tuple[str, ...]:
         """Further facts, each one JSON value as text."""
         return self.status.details
+
+    @property
+    def is_of_connection(self) -> bool:
+        """Whether nobody answered, as far as is known: what a service says has a reason."""
+        return self.code is Code.UNAVAILABLE and self.reason is Reason.UNSPECIFIED
 
     def __reduce__(self) -> tuple[type[StatusError], tuple[Status]]:
         return (StatusError, (self.status,))

@@ -53,7 +53,10 @@ class Encoder:
     def _chunk(self, value: object) -> ChunkMessage:
         if isinstance(value, Chunk):
             self._said = value.media_type
-            return chunk_to_proto(value)
+            try:
+                return chunk_to_proto(value)
+            except TypeError as error:
+                raise UnfitError(f"a Chunk's data is bytes: {error}") from error
         data = self._bytes(value)
         if self._said == self._media_type:
             return ChunkMessage(data=data)

@@ -1,0 +1,114 @@
+"""A turn of a conversation, in the forms that it may be given in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ROLE_USER, Interaction, Role
+from a11_grpc.interaction.portable import from_json
+from a11_grpc.interaction.proto_json import from_proto_json
+from a11_grpc.wire.chunk import JSON, Chunk, chunk_to_proto
+from a11_grpc.wire.json import JsonError, dump_json, load_json
+from a11_grpc.wire.status import Reason, StatusError
+
+Turn = Interaction | object
+"""An interaction, the JSON of one (text or parsed), or a provider's message as it came."""
+
+# Fields that nothing but an interaction has, in the portable JSON …
+_OWN = (
+    "action_calls",
+    "action_configs",
+    "action_inputs",
+    "action_outputs",
+    "backend_specific_metadata",
+    "created_at_millis",
+    "system_instructions",
+)
+# … and in proto3 JSON.
+_OWN_PROTO = tuple(
+    "".join(part.title() if at else part for at, part in enumerate(name.split("_")))
+    for name in _OWN
+)
+
+# Who speaks in the messages of providers, where it is not the model.
+_USERS = ("user", "tool", "developer", "system")
+
+
+def turn_of(turn: Turn) -> Interaction:
+    """The interaction of a turn: a provider's message becomes one that holds it.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for what has no JSON form, or is no JSON.
+    """
+    if isinstance(turn, Interaction):
+        return turn
+    text = reply_json(turn)
+    try:
+        value = load_json(text)
+    except JsonError as error:
+        raise StatusError.of(Reason.INVALID_REQUEST, f"the turn is {error}") from error
+    if _has_any(value, _OWN_PROTO):
+        return from_proto_json(text)
+    if _has_any(value, _OWN) or _holds_chunks(value):
+        return from_json(text)
+    role = value.get("role") if isinstance(value, Mapping) else None
+    return holding(text, ROLE_USER if role in _USERS else ROLE_MODEL)
+
+
+def holding(json: str, role: Role.ValueType) -> Interaction:
+    """An interaction that holds a provider's message."""
+    found = Interaction(role=role)
+    found.content.append(chunk_to_proto(Chunk(JSON, json.encode())))
+    return found
+
+
+def reply_json(reply: object) -> str:
+    """A reply as JSON text: an SDK's object, dicts and lists, or the text itself.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for what has no JSON form.
+    """
+    if isinstance(reply, str):
+        return reply
+    if isinstance(reply, (bytes, bytearray)):
+        try:
+            return bytes(reply).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise StatusError.of(Reason.INVALID_REQUEST, "the reply is not UTF-8") from error
+    try:
+        return dump_json(_plain(reply)).decode()
+    except JsonError as error:
+        message = f"the reply has no JSON form: {error}"
+        raise StatusError.of(Reason.INVALID_REQUEST, message) from error
+
+
+def _has_any(value: Any, fields: Iterable[str]) -> bool:
+    return isinstance(value, Mapping) and any(field in value for field in fields)
+
+
+def _holds_chunks(value: Any) -> bool:
+    """Whether the content is chunks, which no provider's is."""
+    content = value.get("content") if isinstance(value, Mapping) else None
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(
+            isinstance(item, Mapping)
+            and ("metadata" in item or "data" in item)
+            and "type" not in item
+            for item in content
+        )
+    )
+
+
+def _plain(value: object) -> Any:
+    """SDK objects as what their provider sends: by alias, and nothing that was not there."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
