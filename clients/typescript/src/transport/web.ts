@@ -2,7 +2,7 @@
 
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
 import { Client, type ClientOptions } from "../client/client.js";
-import { checkOptions, WEB_OPTIONS } from "../client/options.js";
+import { checkMetadata, checkOptions, WEB_OPTIONS } from "../client/options.js";
 import { StatusError } from "../wire/status.js";
 import { addressOf } from "./address.js";
 import { adding } from "./metadata.js";
@@ -28,6 +28,7 @@ export interface ConnectOptions extends ClientOptions {
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
   checkOptions(options, WEB_OPTIONS, "connect");
+  checkMetadata(options.metadata);
   const baseUrl = addressOf(url);
   const transport = createGrpcWebTransport({
     baseUrl,
