@@ -193,7 +193,9 @@ test("what went wrong is named, with its code and reason", async () => {
 
 test("what cannot be meant is refused at the door, naming it", async () => {
   const check = async (message: RegExp, args: unknown, options: unknown = {}) => {
-    const error = await failure(client.call("any", args as object, options as object));
+    const error = await failure(
+      client.call("any", args as Record<string, unknown>, options as object),
+    );
     assert.equal(error.code, "INVALID_ARGUMENT");
     assert.match(error.message, message);
   };

@@ -43,23 +43,68 @@ test("what is not used is left out of a bundle", async () => {
   assert.ok(some.bytes * 2 < all.bytes, `${some.bytes} B of ${all.bytes} B`);
 });
 
-test("what is built type checks in a strict program without Node's types", async () => {
+/** Type checks a program that uses the package; answers what the compiler says. */
+async function check(files: Record<string, string>, options: object): Promise<string> {
   const folder = await mkdtemp(`${FOLDER}test/strict-`);
   try {
-    await writeFile(`${folder}/a.mts`, 'export * from "a11-grpc";');
-    await writeFile(`${folder}/b.mts`, 'export * from "a11-grpc/web";');
-    await writeFile(`${folder}/c.mts`, 'export * from "a11-grpc/proto";');
-    const compilerOptions = {
-      noEmit: true,
-      strict: true,
-      module: "nodenext",
-      target: "es2022",
-      types: [],
-      lib: ["es2022", "dom"],
-    };
-    const settings = { compilerOptions, files: ["a.mts", "b.mts", "c.mts"] };
+    for (const [name, source] of Object.entries(files)) {
+      await writeFile(`${folder}/${name}`, source);
+    }
+    const strict = { noEmit: true, strict: true, exactOptionalPropertyTypes: true, types: [] };
+    const compilerOptions = { ...strict, target: "es2022", lib: ["es2022", "dom"], ...options };
+    const settings = { compilerOptions, files: Object.keys(files) };
     await writeFile(`${folder}/tsconfig.json`, JSON.stringify(settings));
     await promisify(execFile)(`${FOLDER}node_modules/.bin/tsc`, ["-p", folder]);
+    return "";
+  } catch (error) {
+    return (error as { stdout: string }).stdout;
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** What a program does with the types. */
+const PROGRAM = `
+import { type Client, connect, Registry, StatusError, stream } from "a11-grpc";
+import * as z from "zod";
+const client: Client = await connect("127.0.0.1:1", { name: "x" });
+const counts = await client.call<{ words: number }>("word_count", { text: "a" });
+const words: number = counts.words;
+const unknown: unknown = await client.call("word_count");
+for await (const line of client.stream<string>("lines")) line.toUpperCase();
+const { results } = await client.execute({}, { allow: "a", signal: AbortSignal.timeout(5) });
+const outputs: Readonly<Record<string, unknown>> | undefined = results[0]?.outputs;
+new Registry().action(
+  { name: "a", input: z.object({ xs: stream(z.int()) }), output: z.int() },
+  async function* ({ xs }) { for await (const x of xs) yield x + 1; },
+);
+// @ts-expect-error what is not said to be a text is none
+const text: string = unknown;
+export { words, text, outputs, StatusError };
+`;
+
+test("what is built type checks in strict programs without Node's types, however they resolve", async () => {
+  const files = {
+    "a.mts": 'export * from "a11-grpc";',
+    "b.mts": 'export * from "a11-grpc/web";',
+    "c.mts": 'export * from "a11-grpc/proto";',
+    "d.mts": PROGRAM,
+  };
+  const [node16, bundler] = await Promise.all([
+    check(files, { module: "node16" }),
+    check(files, { module: "preserve", moduleResolution: "bundler" }),
+  ]);
+  assert.equal(node16, "");
+  assert.equal(bundler, "");
+});
+
+test("a CommonJS program imports the package", async () => {
+  const folder = await mkdtemp(`${FOLDER}test/common-`);
+  try {
+    const path = `${folder}/a.cjs`;
+    await writeFile(path, 'import("a11-grpc").then(({ version }) => console.log(version));');
+    const { stdout } = await promisify(execFile)(process.execPath, [path]);
+    assert.equal(stdout.trim(), version);
   } finally {
     await rm(folder, { recursive: true });
   }

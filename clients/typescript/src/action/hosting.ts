@@ -5,7 +5,7 @@ import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import type { CallFrame } from "../gen/a11/v1/peer_service_pb.js";
 import type { CallSink, Session } from "../session/session.js";
 import { Headers, type WireHeaders } from "../wire/headers.js";
-import { ok, Reason, type Status, StatusError, status } from "../wire/status.js";
+import { ok, Reason, type Status, StatusError, status, textOf } from "../wire/status.js";
 import { Context } from "./context.js";
 import { bind, describe, Inputs } from "./inputs.js";
 import { wireLog } from "./log.js";
@@ -103,12 +103,23 @@ export class HostedCall implements CallSink {
 
   /** Writes what the handler returned: the output, or an object of the outputs. */
   async #writeReturned(returned: unknown): Promise<void> {
-    if (returned === undefined || this.#outputs.size === 0) {
+    if (returned === undefined) {
       return;
     }
-    const values = this.#entry.returnsOutput
-      ? { [OUTPUT]: returned }
-      : (returned as Record<string, unknown>);
+    const { returnsOutput } = this.#entry;
+    if (returnsOutput && this.#outputs.size === 0) {
+      throw new StatusError(
+        "INTERNAL",
+        "the handler returned a value, and the action has no output: declare it, output: z.string()",
+        { reason: "INVALID_OUTPUT" },
+      );
+    }
+    if (!returnsOutput && !isFields(returned)) {
+      const names = [...this.#outputs.keys()].join(", ");
+      const message = `the handler returns an object of the outputs: { ${names} }`;
+      throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
+    }
+    const values = returnsOutput ? { [OUTPUT]: returned } : (returned as Record<string, unknown>);
     await Promise.all(
       Object.entries(values).map(async ([port, value]) => {
         if (value === undefined || this.#isOver) {
@@ -209,6 +220,10 @@ export class HostedCall implements CallSink {
   }
 }
 
+function isFields(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !(Symbol.iterator in value);
+}
+
 /** Whether a value is a generator, or values that are still to come. */
 function isStream(value: unknown): boolean {
   return (
@@ -238,6 +253,6 @@ function failureOf(error: unknown): Status {
     const told = error.toStatus();
     return error.reason === "UNSPECIFIED" ? { ...told, reason: Reason.HANDLER_FAILED } : told;
   }
-  const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const what = error instanceof Error ? `${error.name}: ${textOf(error)}` : textOf(error);
   return status("INTERNAL", `handler failed: ${what}`, "HANDLER_FAILED");
 }

@@ -25,7 +25,7 @@ import { Hosted, type Refused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
 import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
-import { checkOptions, EXECUTE_OPTIONS, STREAM_OPTIONS } from "./options.js";
+import { checkMetadata, checkOptions, EXECUTE_OPTIONS, STREAM_OPTIONS } from "./options.js";
 import { askForEvents, askForResult, type RoundParts } from "./round.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
@@ -71,11 +71,17 @@ export class Client implements Caller {
   #isClosed = false;
 
   /** @internal */
-  constructor(driver: Driver, options: ClientOptions) {
+  constructor(given: Driver, options: ClientOptions) {
+    const transport = guarded(given.transport, () => {
+      if (this.#isClosed) {
+        throw closed();
+      }
+    });
+    const driver = { ...given, transport };
     this.#driver = driver;
-    this.#schemas = new Schemas(driver.transport);
+    this.#schemas = new Schemas(transport);
     this.#hosted = new Hosted(options.onRefused);
-    this.interactions = new Interactions(driver.transport);
+    this.interactions = new Interactions(transport);
     this.#keeper = new Keeper({
       dial: driver.dial,
       name: String(options.name ?? ""),
@@ -184,7 +190,10 @@ export class Client implements Caller {
    *
    * @throws StatusError NOT_FOUND (UNKNOWN_ACTION).
    */
-  schema(name: string): Promise<ActionSchema> {
+  async schema(name: string): Promise<ActionSchema> {
+    if (this.#isClosed) {
+      throw closed();
+    }
     return this.#schemas.get(name);
   }
 
@@ -375,10 +384,7 @@ export class Client implements Caller {
 
   #round(reply: Reply, options: ExecuteOptions): RoundParts {
     checkOptions(options, EXECUTE_OPTIONS, "execute");
-    wireHeaders(options.headers);
-    if (this.#isClosed) {
-      throw closed();
-    }
+    checkMetadata(options.headers);
     return {
       transport: this.#driver.transport,
       request: requestOf(reply, options),
@@ -394,6 +400,20 @@ export class Client implements Caller {
     const { sessionId } = this;
     return { ...(sessionId === undefined ? {} : { [SESSION]: sessionId }), ...headers };
   }
+}
+
+/** A transport that is asked nothing more once `check` throws. */
+function guarded(transport: Transport, check: () => void): Transport {
+  return {
+    unary: async (...args) => {
+      check();
+      return transport.unary(...args);
+    },
+    stream: async (...args) => {
+      check();
+      return transport.stream(...args);
+    },
+  };
 }
 
 function closed(): StatusError {

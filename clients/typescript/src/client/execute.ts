@@ -216,9 +216,10 @@ export function backendOf(name: BackendName | undefined): Backend {
   if (name === undefined) {
     return Backend.UNSPECIFIED;
   }
-  const named = (MAKERS as Record<string, string>)[name] ?? name;
-  const backend = (Backend as unknown as Record<string, Backend>)[named.toUpperCase()];
-  if (backend === undefined || backend === Backend.UNSPECIFIED) {
+  const makers: Record<string, string> = MAKERS;
+  const named = Object.hasOwn(makers, name) ? makers[name] : name;
+  const backend = (Backend as unknown as Record<string, Backend>)[String(named).toUpperCase()];
+  if (typeof backend !== "number" || backend === Backend.UNSPECIFIED) {
     const known = "claude, claude_code, codex, gemini, gpt, ollama, vllm";
     throw invalid(`"${name}" is no backend; there are: ${known}`);
   }

@@ -17,6 +17,30 @@ export function checkOptions(options: object, known: readonly string[], of: stri
       throw invalid(`${of} has no option "${key}"; there are: ${known.join(", ")}`);
     }
   }
+  const { signal, onLog } = options as { signal?: unknown; onLog?: unknown };
+  const listens = (signal as AbortSignal | undefined)?.addEventListener;
+  if (signal !== undefined && typeof listens !== "function") {
+    throw invalid("signal: give an AbortSignal, such as AbortSignal.timeout(1000)");
+  }
+  if (onLog !== undefined && typeof onLog !== "function") {
+    throw invalid("onLog: give a function");
+  }
+}
+
+/**
+ * Headers that go as a request's metadata.
+ *
+ * @throws StatusError INVALID_ARGUMENT that names the one which cannot.
+ */
+export function checkMetadata(headers: Readonly<Record<string, unknown>> | undefined): void {
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    if (!/^[A-Za-z0-9_.-]+$/.test(name)) {
+      throw invalid(`metadata "${name}" is no name: letters, digits, -, _ and .`);
+    }
+    if (typeof value !== "string" || !/^[\x20-\x7e]*$/.test(value)) {
+      throw invalid(`metadata "${name}": a value is a text of printable ASCII`);
+    }
+  }
 }
 
 const CALL_OPTIONS = ["timeout", "headers", "onLog", "signal"] as const;

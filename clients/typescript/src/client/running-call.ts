@@ -64,7 +64,8 @@ export class RunningCall implements Call, CallSink {
   #heldLogs = 0;
   #origin: Origin | undefined;
   #end: Status | undefined;
-  #waiting: (() => void) | undefined;
+  /** Who waits for an event: one, as a rule. */
+  #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #aborted = () => this.cancel();
 
@@ -226,7 +227,7 @@ export class RunningCall implements Call, CallSink {
           return undefined;
         }
         await new Promise<void>((resolve) => {
-          this.#waiting = resolve;
+          this.#waiting.push(resolve);
         });
         continue;
       }
@@ -282,11 +283,16 @@ export class RunningCall implements Call, CallSink {
   }
 
   #narrate(entry: LogEntry): void {
+    // The program's own fault ends its call, and nobody else's.
+    const fault = (error: unknown) => this.#stop(StatusError.from(error).toStatus());
     try {
-      this.#options.onLog?.(entry);
+      // Some are async, whatever is asked for.
+      const told: unknown = this.#options.onLog?.(entry);
+      if (told instanceof Promise) {
+        told.catch(fault);
+      }
     } catch (error) {
-      // The program's own fault ends its call, and nobody else's.
-      this.#stop(StatusError.from(error).toStatus());
+      fault(error);
       return;
     }
     if (this.#heldLogs < MAX_HELD_LOGS) {
@@ -304,7 +310,8 @@ export class RunningCall implements Call, CallSink {
 
   #push(item: Item): void {
     this.#items.push(item);
-    this.#waiting?.();
-    this.#waiting = undefined;
+    for (const resume of this.#waiting.splice(0)) {
+      resume();
+    }
   }
 }

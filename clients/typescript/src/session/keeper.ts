@@ -5,7 +5,7 @@
 
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import type { RefusedAction } from "../gen/a11/v1/peer_service_pb.js";
-import { ok, StatusError, status } from "../wire/status.js";
+import { StatusError, status } from "../wire/status.js";
 import { type Dial, type Opened, open } from "./connection.js";
 import { Core } from "./core/core.js";
 import { DEFAULT_GRACE_MS, DEFAULT_LIMITS, readLimits, writeLimits } from "./core/limits.js";
@@ -76,7 +76,7 @@ export class Keeper {
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#opening?.catch(() => {});
-    this.#session?.end(ok());
+    this.#session?.leave();
     await this.#kept;
   }
 
@@ -101,7 +101,7 @@ export class Keeper {
     this.#kept = this.#keep(session, connection);
     this.#parts.answered([...published.keys()], opened.refused);
     if (this.#closing.signal.aborted) {
-      session.end(ok());
+      session.leave();
     }
     return session;
   }

@@ -9,7 +9,7 @@ import {
   type RefusedAction,
   RefusedActionSchema,
 } from "../gen/a11/v1/peer_service_pb.js";
-import { type Status, StatusError, status } from "../wire/status.js";
+import { ok, type Status, StatusError, status } from "../wire/status.js";
 import type { FrameStream } from "./connection.js";
 import type { Core, NewCall } from "./core/core.js";
 import type { Event } from "./core/event.js";
@@ -131,6 +131,18 @@ export class Session {
   end(why: Status): void {
     this.#core.end(why);
     this.#settle();
+  }
+
+  /** Ends it because its program does: its own calls end CANCELLED, not lost. */
+  leave(): void {
+    const how = status("CANCELLED", "the client was closed", "CANCELLED");
+    for (const [call, sink] of [...this.#sinks]) {
+      // The numbers of an opener's own calls are odd.
+      if (call % 2 === 1) {
+        sink.ended(how);
+      }
+    }
+    this.end(ok());
   }
 
   /** Begins a call; its sink hears of it until it ended, once. */

@@ -2,7 +2,7 @@
 
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Client, type ClientOptions } from "../client/client.js";
-import { checkOptions, NODE_OPTIONS } from "../client/options.js";
+import { checkMetadata, checkOptions, NODE_OPTIONS } from "../client/options.js";
 import { addressOf } from "./address.js";
 import { grpcDial } from "./grpc-session.js";
 import { adding } from "./metadata.js";
@@ -43,6 +43,7 @@ const MAX_MESSAGE_BYTES = 64 << 20;
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
   checkOptions(options, NODE_OPTIONS, "connect");
+  checkMetadata(options.metadata);
   const baseUrl = addressOf(url);
   const sessionManager = new WideConnection(baseUrl, options.tls ?? {});
   const transport = createGrpcTransport({

@@ -2,10 +2,10 @@
 
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
 import { Client, type ClientOptions } from "../client/client.js";
-import { checkOptions, WEB_OPTIONS } from "../client/options.js";
-import { StatusError } from "../wire/status.js";
+import { checkMetadata, checkOptions, WEB_OPTIONS } from "../client/options.js";
 import { addressOf } from "./address.js";
 import { adding } from "./metadata.js";
+import { reach } from "./reach-web.js";
 import { type WebSocketClass, webSocketDial } from "./websocket.js";
 
 /** How a page connects. */
@@ -24,10 +24,12 @@ export interface ConnectOptions extends ClientOptions {
  * Metadata goes with requests only: a WebSocket cannot have any.
  *
  * @param url - `http://HOST:PORT` or `https://…`; the service must allow the page's origin.
- * @throws StatusError UNAVAILABLE, naming the URL, where the service cannot be reached.
+ * @throws StatusError UNAVAILABLE, naming the URL and what to try, where the service cannot
+ * be reached; PERMISSION_DENIED where it does not take requests of this page.
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
   checkOptions(options, WEB_OPTIONS, "connect");
+  checkMetadata(options.metadata);
   const baseUrl = addressOf(url);
   const transport = createGrpcWebTransport({
     baseUrl,
@@ -46,14 +48,14 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
     },
     options,
   );
-  try {
-    await client.ping();
-  } catch (error) {
-    const { code, reason, message } = StatusError.from(error);
-    throw new StatusError(code, `cannot reach ${baseUrl}: ${message}`, { reason, cause: error });
-  }
+  await reach(baseUrl, transport);
   if (options.registry !== undefined) {
-    await client.host(options.registry);
+    try {
+      await client.host(options.registry);
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
   }
   return client;
 }

@@ -1,8 +1,9 @@
 /** A session's connection over a WebSocket: each binary message is one frame. */
 
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { type Frame, FrameSchema } from "../gen/a11/v1/peer_service_pb.js";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { EndFrameSchema, type Frame, FrameSchema } from "../gen/a11/v1/peer_service_pb.js";
 import type { Dial, FrameSource } from "../session/connection.js";
+import { frame } from "../session/core/link.js";
 import { Queue } from "../session/core/queue.js";
 import { StatusError } from "../wire/status.js";
 
@@ -16,10 +17,19 @@ const DRAIN_CHECK_MS = 4;
 /** What of a `WebSocket` is used; that of Node's `ws` package does too. */
 export type WebSocketClass = new (url: string) => WebSocket;
 
+/** What tells that the page goes; nothing, elsewhere than in one. */
+const PAGE = globalThis as Partial<Pick<EventTarget, "addEventListener" | "removeEventListener">>;
+
 /** Dials over WebSockets to a service. */
 export function webSocketDial(baseUrl: string, Socket: WebSocketClass): Dial {
   const url = baseUrl.replace(/^http/, "ws") + PATH;
   return (first) => {
+    if (typeof Socket !== "function") {
+      throw new StatusError(
+        "FAILED_PRECONDITION",
+        "there is no WebSocket here, which a session needs: connect(url, { WebSocket })",
+      );
+    }
     const socket = new Socket(url);
     socket.binaryType = "arraybuffer";
     const incoming = new Incoming();
@@ -40,7 +50,18 @@ export function webSocketDial(baseUrl: string, Socket: WebSocketClass): Dial {
     socket.onerror = () => {
       incoming.end(new StatusError("UNAVAILABLE", `cannot reach ${url}, or the connection broke`));
     };
-    socket.onclose = () => incoming.end(undefined);
+    // A page that goes takes its functions with it, without the time that a broken
+    // connection is given. Where it comes back, it opens another session.
+    const leave = () => {
+      if (socket.readyState === socket.OPEN) {
+        socket.send(toBinary(FrameSchema, frame({ case: "end", value: create(EndFrameSchema) })));
+      }
+    };
+    PAGE.addEventListener?.("pagehide", leave);
+    socket.onclose = () => {
+      PAGE.removeEventListener?.("pagehide", leave);
+      incoming.end(undefined);
+    };
     return {
       frames: incoming,
       send: (given) => {

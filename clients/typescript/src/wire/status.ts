@@ -148,8 +148,7 @@ export class StatusError extends Error {
     if (isAbort(error)) {
       return aborted(error);
     }
-    const message = error instanceof Error ? error.message : String(error);
-    return new StatusError("UNKNOWN", message, { cause: error });
+    return new StatusError("UNKNOWN", textOf(error), { cause: error });
   }
 
   /** The status of this error. */
@@ -164,6 +163,19 @@ export class StatusError extends Error {
 /** An error for something that is wrong with what the caller gave. */
 export function invalid(message: string, reason: ReasonName = "INVALID_REQUEST"): StatusError {
   return new StatusError("INVALID_ARGUMENT", message, { reason });
+}
+
+/** What was thrown, in words: programs throw other things than errors. */
+export function textOf(thrown: unknown): string {
+  const message = (thrown as { message?: unknown } | null | undefined)?.message;
+  if (typeof message === "string") {
+    return message;
+  }
+  try {
+    return typeof thrown === "object" ? (JSON.stringify(thrown) ?? "an object") : String(thrown);
+  } catch {
+    return "what cannot be written";
+  }
 }
 
 function aborted(cause: unknown): StatusError {

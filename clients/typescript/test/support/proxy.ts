@@ -15,8 +15,8 @@ export interface Proxy {
   close(): Promise<void>;
 }
 
-export async function startProxy(target: string): Promise<Proxy> {
-  const [host, port] = target.split(":") as [string, string];
+/** @param target - `HOST:PORT`, or where that is at the moment. */
+export async function startProxy(target: string | (() => string)): Promise<Proxy> {
   const sockets = new Set<Socket>();
   const nears = new Set<Socket>();
   let unnoticed = false;
@@ -28,6 +28,8 @@ export async function startProxy(target: string): Promise<Proxy> {
       return;
     }
     made++;
+    const at = typeof target === "string" ? target : target();
+    const [host, port] = at.split(":") as [string, string];
     nears.add(near);
     const far = connect(Number(port), host);
     for (const [from, to] of [
