@@ -11,7 +11,7 @@ use super::{
 use crate::node::{Piece, join};
 use crate::wire::chunk::{JSON, Kind, TEXT};
 use crate::wire::pb::node_fragment::Payload;
-use crate::wire::{Chunk, base64};
+use crate::wire::{Chunk, base64, json_weight};
 
 /// The most values that a list holds which is given to a stream port as an argument:
 /// each takes some hundred bytes as a piece. A caller with more sends fragments.
@@ -60,10 +60,12 @@ pub(super) fn argument_pieces(
             } else {
                 text
             };
+            let too_many = || InputError::TooMany(port.name().to_owned());
+            json_weight::check(array.as_bytes()).map_err(|_| too_many())?;
             let items: Vec<&RawValue> = serde_json::from_str(array)
                 .map_err(|_| unfit(format!("{} is not an array", excerpt(text))))?;
             if items.len() > MAX_ARGUMENT_ITEMS {
-                return Err(InputError::TooMany(port.name().to_owned()));
+                return Err(too_many());
             }
             let chunks = items
                 .iter()
