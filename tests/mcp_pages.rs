@@ -2,12 +2,10 @@
 //! clients of any make and by our own taking-in.
 
 #[path = "support/fixtures.rs"]
-#[allow(dead_code)]
 mod fixtures;
 #[path = "support/installed.rs"]
 mod installed;
 #[path = "support/mcp.rs"]
-#[allow(dead_code)]
 mod mcp;
 #[path = "support/taking.rs"]
 mod taking;
