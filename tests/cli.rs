@@ -508,6 +508,23 @@ async fn a_name_that_is_no_action_comes_with_the_one_it_is_like() {
 }
 
 #[tokio::test]
+async fn a_flag_that_was_meant_otherwise_says_how() {
+    let check = async |args: &[&str], expected: &str| {
+        let ran = run(args).await;
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    };
+    check(&["call", "echo"], "hint: only the built-in actions").await;
+    check(&["call", "echo"], "--server URL or --config FILE").await;
+    let near = ["call", "http_fetsh"];
+    check(&near, "did you mean \"http_fetch\"?").await;
+    let nowhere = ["serve", "--listen", "127.0.0.1:0", "--store", ":memory:"];
+    check(&nowhere, "--store: \":memory:\" would keep nothing").await;
+    let server = ["serve", "--mcp-server", "127.0.0.1:8013/mcp"];
+    check(&server, "did you mean http://127.0.0.1:8013/mcp?").await;
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_grpc_is_doubted() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -145,7 +145,8 @@ impl Call {
         let request = pb::ListActionsRequest { runnable_only: true, ..Default::default() };
         let listed = client.list_actions(request).await?.into_inner().actions;
         let nearest = nearest(&self.name, listed.into_iter().map(|action| action.name));
-        Err(Failure::UnknownAction { name: self.name.clone(), nearest })
+        let among = self.target.among();
+        Err(Failure::UnknownAction { name: self.name.clone(), nearest, among })
     }
 
     /// The opening message, and the fragments that cannot be said in JSON.

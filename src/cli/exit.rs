@@ -34,6 +34,15 @@ impl Outcome {
     }
 }
 
+/// The actions that a command was told to work with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// Those of a server or a configuration.
+    Given,
+    /// None were named: those that come with the program.
+    BuiltIn,
+}
+
 /// Why a command did not do its work.
 #[derive(Debug, Error)]
 pub enum Failure {
@@ -69,6 +78,8 @@ pub enum Failure {
         name: String,
         /// The action whose name comes nearest.
         nearest: Option<String>,
+        /// Where it was looked for.
+        among: Among,
     },
     /// Several interactions where one is written.
     #[error("only a provider's messages are made of several interactions; give one")]
@@ -194,12 +205,13 @@ impl Failure {
             Self::Connect(ConnectError::Unreachable { .. }) => {
                 "start one with `a11-grpc serve`, or leave --server away to run in process".into()
             }
-            Self::UnknownAction { nearest: Some(nearest), .. } => {
-                format!("did you mean {nearest:?}?").into()
-            }
-            Self::UnknownAction { nearest: None, .. } => {
-                "`a11-grpc actions` lists those there are".into()
-            }
+            Self::UnknownAction { nearest, among, .. } => match (nearest, among) {
+                (Some(nearest), _) => format!("did you mean {nearest:?}?").into(),
+                (None, Among::Given) => "`a11-grpc actions` lists those there are".into(),
+                (None, Among::BuiltIn) => "only the built-in actions were looked through; give \
+                                           --server URL or --config FILE for others"
+                    .into(),
+            },
             Self::Refused(status) if is_transport_fault(status) => {
                 "does a gRPC server run there? `a11-grpc serve` says its address when it starts"
                     .into()
@@ -232,7 +244,7 @@ impl Failure {
             | Self::Lines { .. }
             | Self::NotAsked
             | Self::NoStore(_)
-            | Self::Store(store::OpenError::UnknownEngine(_))
+            | Self::Store(store::OpenError::UnknownEngine(_) | store::OpenError::InMemory(_))
             | Self::Connect(ConnectError::Url { .. })
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
             Self::Refused(status) if is_before_start(Status::from(status.clone()).reason) => {

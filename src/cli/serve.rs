@@ -178,8 +178,8 @@ impl Serve {
         };
         let allowed_origins = self.allow_origin.clone();
         let store = match &self.store {
-            Some(place) => Some(store::open(place).await?),
-            None => None,
+            Some(place) if !place.is_empty() => Some(store::open(place).await?),
+            Some(_) | None => None,
         };
         let options = Options { listen, registry, limits, tls, allowed_origins, store };
         let server = Server::bind(options).await?;

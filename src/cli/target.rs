@@ -1,6 +1,7 @@
 //! Where actions run: on a server, or in this process.
 
 use std::{
+    ffi::OsString,
     mem,
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,7 +11,7 @@ use clap::Args;
 use tonic::transport::Channel;
 
 use super::{
-    exit::Failure,
+    exit::{Among, Failure},
     mcp::{settled, take_in},
     output::tell,
 };
@@ -42,10 +43,18 @@ pub(super) struct Target {
 const HEADING: &str = "Where actions run";
 
 impl Target {
+    /// Whether anything says where to look.
+    pub(super) fn among(&self) -> Among {
+        let named = self.server.is_some() || self.config.is_some();
+        match named || ["A11_SERVER", "A11_CONFIG"].into_iter().any(|it| variable(it).is_some()) {
+            true => Among::Given,
+            false => Among::BuiltIn,
+        }
+    }
+
     /// A client of the server, or of the same service in this process; there,
     /// once the MCP servers of the configuration are taken in.
     pub(super) async fn client(&self) -> Result<ActionServiceClient<Channel>, Failure> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let server = match (&self.server, &self.config) {
             (Some(server), _) => Some(server.clone()),
             (None, Some(_)) => None,
@@ -70,6 +79,11 @@ impl Target {
         };
         Ok(client::actions(channel))
     }
+}
+
+/// A variable of the environment that says something.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// What a configuration comes to.

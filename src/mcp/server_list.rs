@@ -85,6 +85,9 @@ pub enum ServerFault {
     /// An address that cannot be reached over HTTP.
     #[error("url: {0}")]
     Url(UrlFault),
+    /// What seems to be an address is no command.
+    #[error("it has no scheme; did you mean {0}?")]
+    Scheme(String),
     /// A header that cannot be sent.
     #[error("headers: {0:?} cannot be sent")]
     Header(String),
@@ -261,6 +264,8 @@ pub fn from_argument(text: &str) -> Result<McpSource, RefusedServer> {
     let reach = if first.contains("://") {
         check_url(text.trim()).map_err(|fault| refused(ServerFault::Url(fault)))?;
         Reach::Url { url: text.trim().to_owned(), headers: vec![] }
+    } else if let Some(url) = url_without_scheme(text.trim()) {
+        return Err(refused(ServerFault::Scheme(url)));
     } else {
         let words = shlex::split(text).ok_or_else(|| refused(ServerFault::Quotes))?;
         let mut words = words.into_iter();
@@ -270,9 +275,36 @@ pub fn from_argument(text: &str) -> Result<McpSource, RefusedServer> {
     Ok(McpSource { name: server(), prefix: String::new(), reach })
 }
 
+/// The address that somebody meant who left out `http://`: `HOST:PORT`, with a path
+/// or without. No command has such a name.
+fn url_without_scheme(text: &str) -> Option<String> {
+    let (authority, _path) = text.split_once('/').unwrap_or((text, ""));
+    let (host, port) = authority.rsplit_once(':')?;
+    let is_host = !host.is_empty() && !text.contains(char::is_whitespace);
+    let url = format!("http://{text}");
+    (is_host && port.parse::<u16>().is_ok() && url::Url::parse(&url).is_ok()).then_some(url)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_is_no_command() {
+        let check = |text: &str, expected: Option<&str>| {
+            let said = from_argument(text).err().map(|error| error.to_string());
+            let meant = said.as_deref().and_then(|it| it.split("did you mean ").nth(1));
+            assert_eq!(meant, expected, "{text}: {said:?}");
+        };
+        check("127.0.0.1:8013/mcp", Some("http://127.0.0.1:8013/mcp?"));
+        check("localhost:8013", Some("http://localhost:8013?"));
+        check("[::1]:8013/mcp", Some("http://[::1]:8013/mcp?"));
+        check("npx -y server", None);
+        check("./serve:8013 --all", None);
+        check("C:/tools/server", None);
+        check("docker run image:8080", None);
+        check("http://127.0.0.1:8013/mcp", None);
+    }
 
     #[test]
     fn the_list_that_hosts_keep_is_read() {

@@ -19,11 +19,13 @@ use uuid::Uuid;
 
 use super::{
     call::{self, Finished, Told},
+    catalog::Page,
     request_headers,
     server::{McpServer, Shared},
 };
 use crate::action::{Call, Entry, Inputs, Run, Scope};
 use crate::listen::Line;
+use crate::wire::name::is_name;
 use crate::wire::{Code, Headers, Reason, Status, headers};
 
 /// The requests of the protocol. One of these that was not recognised has
@@ -151,10 +153,17 @@ impl ServerHandler for Tools {
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.shared.catalog.tools().to_vec()))
+        let cursor = request.and_then(|request| request.cursor);
+        if cursor.as_deref().is_some_and(|cursor| !is_name(cursor)) {
+            return Err(ErrorData::invalid_params("the cursor is none of this list", None));
+        }
+        let Page { tools, next } = self.shared.catalog.page(cursor.as_deref());
+        let mut page = ListToolsResult::with_all_items(tools);
+        page.next_cursor = next;
+        Ok(page)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
