@@ -9,7 +9,7 @@ mod program;
 use std::{sync::Arc, time::Duration};
 
 use a11_grpc::{
-    action::{ActionSchema, Context, Port, Registry, handler},
+    action::{ActionSchema, Context, Port, Registry, handler, tool_name},
     serve::{Options, Server},
     wire::{Chunk, Code, Status},
 };
@@ -107,7 +107,9 @@ fn registry() -> Arc<Registry> {
     registry
         .register(wait, handler(|_: Context| std::future::pending::<Result<(), Status>>()))
         .unwrap();
-    registry.declare(ActionSchema::builder("elsewhere").build()).unwrap();
+    for name in ["elsewhere", "else#where"] {
+        registry.declare(ActionSchema::builder(name).build()).unwrap();
+    }
     Arc::new(registry)
 }
 
@@ -408,6 +410,11 @@ async fn execute_says_how_to_allow_what_was_denied() {
     let ran = run_with(&["execute", "-", "--server", &address], CLAUDE_REPLY).await;
     assert_eq!(ran.code, 1, "{}", ran.stderr);
     assert!(ran.stderr.contains("--allow 'echo|order_status'"), "{}", ran.stderr);
+
+    // What the model was told under another name is allowed by its own.
+    let reply = CLAUDE_REPLY.replace("\"echo\"", &format!("{:?}", tool_name("else#where")));
+    let ran = run_with(&["execute", "-", "--server", &address], &reply).await;
+    assert!(ran.stderr.contains("--allow 'else#where|order_status'"), "{}", ran.stderr);
 }
 
 #[tokio::test]

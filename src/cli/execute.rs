@@ -189,7 +189,7 @@ impl Execute {
         drop(report);
         let summary = summary.ok_or(Failure::Answer("it has no summary"))?;
         if talk == Talk::Normal {
-            self.hint(&summary);
+            self.hint(client, &summary).await;
         }
         self.print(&summary)?;
         let failed = summary.results.iter().any(|result| status_of(result).code != tonic::Code::Ok);
@@ -223,7 +223,11 @@ impl Execute {
     }
 
     /// Says how to allow what was refused for want of any `--allow`.
-    fn hint(&self, summary: &pb::ExecuteActionsFromInteractionResponse) {
+    async fn hint(
+        &self,
+        client: &mut ActionServiceClient<Channel>,
+        summary: &pb::ExecuteActionsFromInteractionResponse,
+    ) {
         if !self.allow.is_empty() {
             return;
         }
@@ -236,7 +240,11 @@ impl Execute {
             .filter(|name| name.parse::<Name>().is_ok())
             .collect();
         if !denied.is_empty() {
-            let pattern = denied.into_iter().collect::<Vec<_>>().join("|");
+            let mut names = Vec::with_capacity(denied.len());
+            for name in denied {
+                names.push(own_name(client, name).await);
+            }
+            let pattern = names.join("|");
             tell(&format!("hint: nothing is allowed without --allow; try --allow '{pattern}'"));
         }
     }
@@ -282,6 +290,24 @@ impl Execute {
 fn result_json(result: &pb::CallResult) -> Value {
     let pb::CallResult { id, name, status: _, log } = result;
     json!({ "id": id, "name": name, "status": json::status(&status_of(result)), "log": log })
+}
+
+/// The name of the action that a model called by its tool name: what allow-lists
+/// match. Any other name is its own.
+async fn own_name(client: &mut ActionServiceClient<Channel>, name: &str) -> String {
+    /// How many hexadecimal digits a name ends in that was made of another.
+    const DIGITS: usize = 12;
+    let end = name.rsplit_once('_').map_or("", |(_, end)| end);
+    if end.len() == DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let request = pb::GetActionRequest { name: name.to_owned(), ..Default::default() };
+        // Only a hint: without an answer the name stands as the model said it.
+        if let Ok(answer) = client.get_action(request).await
+            && let Some(action) = answer.into_inner().action
+        {
+            return action.name;
+        }
+    }
+    name.to_owned()
 }
 
 fn status_of(result: &pb::CallResult) -> Status {

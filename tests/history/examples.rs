@@ -1,6 +1,7 @@
 //! What a conversion carries, and what it says of the rest.
 
 use a11_grpc::{
+    action::tool_name,
     interaction::{
         Interaction,
         backend::{Converted, Dialect, convert, normalize},
@@ -236,13 +237,13 @@ fn the_system_prompt_stands_where_the_provider_takes_it() {
 }
 
 #[test]
-fn a_name_that_the_provider_does_not_take_is_sent_as_a_plain_one_and_reported() {
+fn a_name_that_the_provider_does_not_take_is_sent_as_its_tool_name_and_reported() {
     let message = json!({"role": "assistant", "content": null, "tool_calls": [
         {"id": "a", "type": "function", "function": {"name": "look#up", "arguments": "{}"}}]});
     let history = [turn("1", Role::Model, None, vec![json_chunk(&message)])];
     let converted = convert(&history, Dialect::GptChat);
     let call = written(&converted)[0]["tool_calls"][0].clone();
-    assert_eq!(call["function"]["name"], "look_up");
+    assert_eq!(call["function"]["name"], *tool_name("look#up"));
     assert_eq!(whats(&converted), [("1", "the name \"look#up\"")]);
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Dialect;
+use crate::action::{MAX_TOOL_NAME_LEN, tool_name};
 
 /// The longest id OpenAI's chat completions take, in characters.
 const MAX_CHAT_ID: usize = 40;
@@ -12,8 +13,6 @@ const MAX_CHAT_ID: usize = 40;
 const MAX_ID: usize = 64;
 /// vLLM has no limit, and gives ids of 46 characters itself.
 const MAX_SERVER_ID: usize = 255;
-/// The longest function name that all take, in characters.
-const MAX_NAME: usize = 64;
 
 /// Gives calls their ids, in the order of the history. An id depends on those
 /// before it alone, so that it stays as the history grows.
@@ -86,11 +85,12 @@ impl CallIds {
         if is_native || self.any_name {
             return name.to_owned();
         }
-        let name = plain(name, MAX_NAME);
+        // As the provider is told of the action.
+        let name = tool_name(name);
         // Gemini wants a letter or an underscore first.
         match name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') {
-            true => name,
-            false => format!("_{}", &name[..name.len().min(MAX_NAME - 1)]),
+            true => name.into_owned(),
+            false => format!("_{}", &name[..name.len().min(MAX_TOOL_NAME_LEN - 1)]),
         }
     }
 }
@@ -151,9 +151,9 @@ mod tests {
         let ids = CallIds::of(Dialect::Claude);
         let check = |name: &str, expected: &str| assert_eq!(ids.name(name, false), expected);
         check("look_up", "look_up");
-        check("a#b.c", "a_b_c");
+        check("a#b", "a_b_8187fc8f7f00");
         check("1st", "_1st");
         check("", "unnamed");
-        check(&"é".repeat(300), &"_".repeat(64));
+        assert_eq!(ids.name(&"é".repeat(300), false).len(), MAX_TOOL_NAME_LEN);
     }
 }

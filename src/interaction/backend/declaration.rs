@@ -23,22 +23,22 @@ use crate::action::{ActionSchema, Definition};
 pub fn declaration(dialect: Dialect, action: &ActionSchema) -> String {
     let Definition { name, description, input_schema } = Definition::of(action);
     let schema = &input_schema;
-    let key = match dialect {
-        Dialect::Claude => Key::Input(schema),
-        Dialect::ClaudeCode => Key::Mcp(schema),
+    let inputs = match dialect {
+        Dialect::Claude => Inputs::Claude(schema),
+        Dialect::ClaudeCode => Inputs::Mcp(schema),
         Dialect::GeminiInteractions | Dialect::GeminiGenerateContent if takes_nothing(schema) => {
-            Key::Nothing {}
+            Inputs::Nothing {}
         }
-        Dialect::GeminiGenerateContent => Key::Json(schema),
+        Dialect::GeminiGenerateContent => Inputs::GenerateContent(schema),
         Dialect::Codex
         | Dialect::GeminiInteractions
         | Dialect::GptChat
         | Dialect::GptFunctions
         | Dialect::GptResponses
         | Dialect::Ollama
-        | Dialect::Vllm => Key::Parameters(schema),
+        | Dialect::Vllm => Inputs::Parameters(schema),
     };
-    let tool = Tool { name: &name, description, schema: key };
+    let tool = Tool { name: &name, description, inputs };
     match dialect {
         Dialect::Claude
         | Dialect::ClaudeCode
@@ -71,20 +71,20 @@ struct Tool<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     #[serde(flatten)]
-    schema: Key<'a>,
+    inputs: Inputs<'a>,
 }
 
 /// The arguments' schema, under the key that the provider has for it.
 #[derive(Serialize)]
-enum Key<'a> {
+enum Inputs<'a> {
     #[serde(rename = "input_schema")]
-    Input(&'a Map<String, Value>),
+    Claude(&'a Map<String, Value>),
     #[serde(rename = "inputSchema")]
     Mcp(&'a Map<String, Value>),
     #[serde(rename = "parameters")]
     Parameters(&'a Map<String, Value>),
     #[serde(rename = "parametersJsonSchema")]
-    Json(&'a Map<String, Value>),
+    GenerateContent(&'a Map<String, Value>),
     #[serde(untagged)]
     Nothing {},
 }
