@@ -536,7 +536,8 @@ async def test_closing_ends_what_is_under_way_with_a_status(client: Client, addr
             await other.close()
             with pytest.raises(StatusError) as caught:
                 await asking
-            assert caught.value.code is Code.UNAVAILABLE
+            assert caught.value.reason is Reason.SHUTTING_DOWN
+            assert caught.value.message == "the client is closed"
 
     began = asyncio.Event()
     await check(lambda other: other.call("odd_wait"))
