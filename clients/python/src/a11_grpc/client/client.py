@@ -310,7 +310,10 @@ class Client:
 
     @property
     def refused(self) -> Mapping[str, Status]:
-        """The hosted actions that the service does not serve, and why."""
+        """The hosted actions that the service did not serve when they were published, and why.
+
+        It does not tell when it serves one later, whose name has become free.
+        """
         return self._parts.keeper.refused
 
     @property
