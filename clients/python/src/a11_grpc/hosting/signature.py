@@ -125,7 +125,7 @@ def _parameter(
     if required and field is not None and not field.is_required():
         required, default = False, field.get_default(call_default_factory=False)
         if field.default_factory is not None:
-            if field.default_factory_takes_validated_data:
+            if getattr(field, "default_factory_takes_validated_data", False):
                 raise ValueError(f"parameter {parameter.name!r}: its default_factory takes nothing")
             factory = cast("Callable[[], object]", field.default_factory)
             default = factory()

@@ -288,10 +288,12 @@ class _RecursiveError(Exception):
 
 def _unexpected(text: str) -> str:
     """What pydantic says of a value that is none of its type, in one line."""
-    found = _UNEXPECTED.search(text)
+    found = _UNEXPECTED.search(text) or _UNEXPECTED_BEFORE.search(text)
     return f"expected {found[1]}, got {found[2]}" if found else text.split("\n")[0]
 
 
+# As pydantic 2.10 has it.
+_UNEXPECTED_BEFORE = re.compile(r"Expected `(.*?)` but got `.*?` with value `(.*?)` - ", re.DOTALL)
 _UNEXPECTED = re.compile(r"Expected `(.*?)`.*\[input_value=(.*), input_type=", re.DOTALL)
 
 
