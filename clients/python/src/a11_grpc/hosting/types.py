@@ -143,17 +143,18 @@ def shown(hint: Any) -> str:
 
 
 def _why(hint: Any, error: Exception) -> str:
-    if any(streamed(part) for part in _parts(hint)):
+    if any(streamed(part) for part in parts_of(hint)):
         return "a stream is the whole of a parameter or a result: AsyncIterator[T], or | None"
     text = error.message if isinstance(error, PydanticErrorMixin) else str(error)
     # What pydantic says further is about its own configuration.
     return text.split("\n")[0].partition(". Set `")[0]
 
 
-def _parts(hint: Any) -> Iterator[Any]:
+def parts_of(hint: Any) -> Iterator[Any]:
+    """The types that a type is made of."""
     for part in typing.get_args(hint):
         yield part
-        yield from _parts(part)
+        yield from parts_of(part)
 
 
 def _bytes_in(schema: Any, place: str = "") -> str | None:
@@ -222,6 +223,12 @@ def streamed(hint: Any) -> tuple[Any, bool] | None:
     if origin in (Iterator, Iterable, Generator):
         return item, False
     return None
+
+
+def with_media_type(item: Any, notes: list[Any]) -> Any:
+    """The items of a stream, of the media type that was said of the stream."""
+    media = next((note for note in notes if isinstance(note, MediaType)), None)
+    return item if media is None else Annotated[item, media]
 
 
 def without_none(hint: Any) -> Any:
