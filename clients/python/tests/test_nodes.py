@@ -98,7 +98,7 @@ async def test_misuse_is_refused(client: Client) -> None:
     with pytest.raises(StatusError) as caught:
         await collected(client, "x", session="no-such-session")
     assert caught.value.reason is Reason.UNKNOWN_SESSION
-    with pytest.raises(ValueError, match="not a name"):
+    with pytest.raises(StatusError, match="not a name"):
         client.write_node("a b")
     async with client.write_node("once") as node:
         with pytest.raises(StatusError) as caught:

@@ -278,7 +278,7 @@ async def test_arguments_go_as_their_json_form(client: Client) -> None:
     cyclic: list[object] = []
     cyclic.append(cyclic)
     deep: object = 1
-    for _ in range(5000):
+    for _ in range(200_000):
         deep = [deep]
     await refused(float("nan"), "NaN")
     await refused(Point(float("inf")), "NaN and infinity")
@@ -311,17 +311,22 @@ async def test_results_that_are_none_of_their_type_are_told_in_a_line(client: Cl
     async def whole() -> AsyncIterator[str]:
         return "abc"  # type: ignore[return-value]
 
-    async def check(function: Callable[..., Any], expected: str) -> None:
+    async def several() -> Several:
+        return {"count": 1}  # type: ignore[return-value]
+
+    async def check(function: Callable[..., Any], expected: str, name: str = "output") -> None:
         with pytest.raises(StatusError) as caught:
             await call(client, function)
         assert (caught.value.code, caught.value.reason) == (Code.INTERNAL, Reason.INVALID_OUTPUT)
-        assert caught.value.message == f"output 'output'{expected}"
+        assert caught.value.message == f"{name}{expected}"
 
-    await check(wrong, ": expected int, got 'no'")
-    await check(forgotten, ": expected int, got None")
-    await check(no_number, ": NaN and infinity have no place in JSON")
-    await check(half, ": a lone surrogate has no place in a text")
-    await check(whole, " is a stream, not str")
+    await check(several, ": expected Several, got dict", "outputs")
+
+    await check(wrong, " 'output': expected int, got 'no'")
+    await check(forgotten, " 'output': expected int, got None")
+    await check(no_number, " 'output': NaN and infinity have no place in JSON")
+    await check(half, " 'output': a lone surrogate has no place in a text")
+    await check(whole, " 'output' is a stream, not str")
 
 
 async def test_what_a_handler_may_raise_ends_its_call(client: Client) -> None:
@@ -536,7 +541,8 @@ async def test_closing_ends_what_is_under_way_with_a_status(client: Client, addr
             await other.close()
             with pytest.raises(StatusError) as caught:
                 await asking
-            assert caught.value.code is Code.UNAVAILABLE
+            assert caught.value.reason is Reason.SHUTTING_DOWN
+            assert caught.value.message == "the client is closed"
 
     began = asyncio.Event()
     await check(lambda other: other.call("odd_wait"))

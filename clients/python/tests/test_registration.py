@@ -11,7 +11,7 @@ import pytest
 from pydantic import Base64Bytes, BaseModel
 from typing_extensions import TypedDict
 
-from a11_grpc import ActionSchema, Chunk, Context, MediaType, Registry
+from a11_grpc import ActionSchema, Chunk, Context, MediaType, Outputs, Registry
 
 T = TypeVar("T")
 
@@ -178,6 +178,27 @@ def test_annotations_that_cannot_be_read_or_said_in_json_are_named() -> None:
     refused(takes(list[AsyncIterator[int]]), "parameter 'x'", "the whole of a parameter")
     refused(yields, "AsyncIterator[T], not int")
     refused(quiet, "Iterator[T], not NoneType")
+
+
+def test_what_is_said_of_a_stream_holds_for_its_values() -> None:
+    png = MediaType("image/png")
+    outside = Annotated[AsyncIterator[bytes], png, "Pictures."]
+    inside = AsyncIterator[Annotated[bytes, png]]
+    for hint in (outside, inside, outside | None):
+        assert schema_of(takes(hint)).inputs[0].media_type == "image/png"
+    for hint in (outside, inside):
+        assert schema_of(gives(hint)).outputs[0].media_type == "image/png"
+
+
+def test_several_outputs_are_returned_alone() -> None:
+    @dataclass
+    class Two(Outputs):
+        a: int
+        b: int
+
+    assert len(schema_of(gives(Two)).outputs) == 2
+    refused(gives(Two | None), "the whole of what is returned")
+    refused(gives(AsyncIterator[Two]), "the whole of what is returned")
 
 
 def test_a_generator_without_a_return_annotation_is_a_stream() -> None:

@@ -122,6 +122,8 @@ def test_defaults_make_inputs_optional() -> None:
     check(str | None, None, {"type": "string"})
     check(int | None, None, {"type": "integer"})
     check(Annotated[int | None, "how many"], None, {"type": "integer"})
+    check(Annotated[int, "how many"] | None, None, {"type": "integer"})
+    assert input_of(Annotated[int, "how many"] | None, None).description == "how many"
     check(int | None, 3, {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": 3})
     check(Colour, Colour.RED, {**(input_of(Colour).json_schema or {}), "default": "red"})
     check(AsyncIterator[str] | None, None, {"type": "string"})

@@ -11,7 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from a11_grpc import interaction
 from a11_grpc.client.call import Call
-from a11_grpc.client.client import Client, connect
+from a11_grpc.client.client import Client
+from a11_grpc.client.connect import connect
 from a11_grpc.client.conversation import (
     Appended,
     ConversationRecord,

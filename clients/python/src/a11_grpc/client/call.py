@@ -32,7 +32,8 @@ LATE = 0.5
 class Call:
     """A call under way. Read it in one place: by iterating, or with `result`.
 
-    As an async context manager it is cancelled when the block is left before its end.
+    As an async context manager it is cancelled when the block is left before its end. One that is
+    left to itself runs on, and waits where its outputs are not read.
     """
 
     def __init__(self, session: Session, schema: ActionSchema, new: NewCall) -> None:

@@ -1,17 +1,15 @@
-"""A client of a service, and how one is made."""
+"""A client of a service."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, NoReturn, Self
-
-import grpc
+from typing import Any, Self
 
 from a11_grpc._proto.interaction_pb2 import Interaction
-from a11_grpc.client.address import Address, ping, reach
+from a11_grpc.client.address import ping
 from a11_grpc.client.call import Call
 from a11_grpc.client.events import Log, Output
 from a11_grpc.client.execute import (
@@ -22,7 +20,7 @@ from a11_grpc.client.execute import (
     execute,
     execute_stream,
 )
-from a11_grpc.client.given import metadata_of, name_of, patterns_of, seconds_of
+from a11_grpc.client.given import name_of, patterns_of, seconds_of
 from a11_grpc.client.interactions import Interactions
 from a11_grpc.client.nodes import Nodes, NodeWriter, Place
 from a11_grpc.client.parts import Options, Parts
@@ -335,7 +333,10 @@ class Client:
 
     @property
     def refused(self) -> Mapping[str, Status]:
-        """The hosted actions that the service does not serve, and why."""
+        """The hosted actions that the service did not serve when they were published, and why.
+
+        It does not tell when it serves one later, whose name has become free.
+        """
         return self._parts.keeper.refused
 
     @property
@@ -381,79 +382,6 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-class Connecting:
-    """A client in the making: `async with connect(url) as client`, or `await connect(url)`."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._client: Client | None = None
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"connect() has to be awaited before .{name}: client = await connect(url), or "
-            "async with connect(url) as client"
-        )
-
-    def __await__(self) -> Generator[Any, None, Client]:
-        client: Client = yield from self._make().__await__()
-        return client
-
-    async def __aenter__(self) -> Client:
-        self._client = await self
-        return self._client
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._client is not None:
-            await self._client.close()
-
-
-def connect(
-    url: str,
-    *,
-    name: str = "",
-    metadata: Mapping[str, str] | Sequence[tuple[str, str | bytes]] | None = None,
-    registry: Registry | None = None,
-    credentials: grpc.ChannelCredentials | None = None,
-) -> Connecting:
-    """Connects to a service.
-
-    Args:
-        url: `http://HOST[:PORT]`, `https://HOST[:PORT]` or, without TLS, `HOST:PORT`.
-        name: Who this program is, for people and logs.
-        metadata: Sent with every request, such as an `authorization`.
-        registry: Actions to host from the start.
-        credentials: For https: other than the web's root certificates, such as
-            `grpc.ssl_channel_credentials(pem)` for an authority of one's own.
-
-    Raises (when awaited):
-        ConnectError: Where the address is none, or nobody answers there within 10 s; says so
-            where TLS is spoken on one side alone, or the certificate is not trusted.
-        StatusError: What the service refuses the session with, where a registry is given.
-    """
-
-    async def make() -> Client:
-        address = Address(url)
-        pairs = metadata_of(metadata)
-        channel = address.channel(credentials)
-        parts = Parts(address, channel, pairs, name)
-        client = Client(parts, Options())
-        try:
-            await reach(channel, address, parts.metadata)
-            if registry is not None:
-                await client.host(registry)
-        except BaseException:
-            await parts.close()
-            raise
-        return client
-
-    return Connecting(make)
 
 
 def _header(name: str, value: str | bytes) -> bytes:

@@ -22,7 +22,7 @@ async def explain(host: str, port: int, *, is_secure: bool, cause: str) -> str:
             "it is signed by: credentials=grpc.ssl_channel_credentials(pem), or the file in "
             "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
         )
-    if "Hostname Verification" in cause:
+    if "Hostname Verification" in cause or "is not in peer certificate" in cause:
         return f"its certificate is not for {host!r}; try the name that it is for"
     speaks_tls = await _speaks_tls(host, port)
     shown = f"[{host}]" if ":" in host else host

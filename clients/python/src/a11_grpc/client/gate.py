@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
@@ -22,6 +23,7 @@ class Gate:
     def __init__(self, channel: aio.Channel) -> None:
         self._channel = channel
         self._is_closed = False
+        self._under_way: weakref.WeakSet[Any] = weakref.WeakSet()
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -65,7 +67,9 @@ class Gate:
             self.check()
             if method is None:
                 raise _closed()
-            return method(*arguments, **options)
+            rpc = method(*arguments, **options)
+            self._under_way.add(rpc)
+            return rpc
 
         return call
 
@@ -103,6 +107,9 @@ class Gate:
         """Closes the channel; what is under way on it is cancelled."""
         if not self._is_closed:
             self._is_closed = True
+            # Not every version of gRPC wakes those who read a stream.
+            for rpc in [*self._under_way]:
+                rpc.cancel()
             await self._channel.close()
 
 

@@ -18,6 +18,9 @@ log = logging.getLogger("a11_grpc.client")
 LEAST_PAUSE, MOST_PAUSE = 0.1, 2.0
 """How long to wait before a request is sent again, in seconds, doubled each time."""
 
+# How gRPC begins where there was no connection to send anything on.
+_NEVER_SENT = "failed to connect"
+
 
 class Resending:
     """One round's attempts, until its time is up."""
@@ -39,6 +42,8 @@ class Resending:
             StatusError: The failure, where it is the service's own, or not to be sent again.
         """
         if not error.is_of_connection:
+            raise error
+        if not self._is_recorded and error.message.startswith(_NEVER_SENT):
             raise error
         if not self._is_recorded:
             message = (

@@ -27,11 +27,21 @@ if TYPE_CHECKING:
 
 
 class Returned:
-    """What a function returns, as ports; `is_single`: the value is the one output itself."""
+    """What a function returns, as ports; `is_single`: the value is the one output itself.
 
-    def __init__(self, ports: list[tuple[Port, ValueType]], *, is_single: bool) -> None:
+    Else it is an instance of `kind`, whose fields the outputs are.
+    """
+
+    def __init__(
+        self,
+        ports: list[tuple[Port, ValueType]],
+        *,
+        is_single: bool,
+        kind: Any = object,
+    ) -> None:
         self.ports = ports
         self.is_single = is_single
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,9 @@ async def _write(returned: Returned, context: Context, result: Any) -> None:
         port, type = returned.ports[0]
         await _write_port(context, port, type, result)
         return
+    if not isinstance(result, returned.kind):
+        message = f"expected {returned.kind.__name__}, got {result.__class__.__name__}"
+        raise StatusError.of(Reason.INVALID_OUTPUT, f"outputs: {message}")
     streams = []
     for port, type in returned.ports:
         value = getattr(result, port.name, None)

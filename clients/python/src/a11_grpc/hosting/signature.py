@@ -21,9 +21,11 @@ from a11_grpc.hosting.types import (
     ValueType,
     description_of,
     is_binary,
+    parts_of,
     shown,
     streamed,
     unwrap,
+    with_media_type,
     without_none,
 )
 from a11_grpc.schema import WHOLE, ActionSchema, Header, Port
@@ -125,14 +127,15 @@ def _parameter(
     if required and field is not None and not field.is_required():
         required, default = False, field.get_default(call_default_factory=False)
         if field.default_factory is not None:
-            if field.default_factory_takes_validated_data:
+            if getattr(field, "default_factory_takes_validated_data", False):
                 raise ValueError(f"parameter {parameter.name!r}: its default_factory takes nothing")
             factory = cast("Callable[[], object]", field.default_factory)
             default = factory()
     port_name = (field.alias if field is not None else None) or parameter.name
-    described = description_of(notes) or doc.parameters.get(parameter.name, "")
     stream = streamed(bare)
     alone = without_none(hint)
+    notes = [*notes, *unwrap(alone)[1]]
+    described = description_of(notes) or doc.parameters.get(parameter.name, "")
     has_no_none = streamed(unwrap(alone)[0]) is not None or is_binary(alone)
     if stream is None and (default is None or (has_no_none and alone is not hint)):
         # None is no value of a stream, or among bytes: nothing is given, then.
@@ -141,6 +144,8 @@ def _parameter(
         bare, _ = unwrap(hint)
         stream = streamed(bare)
     item, is_async = stream or (hint, True)
+    if stream is not None:
+        item = with_media_type(item, notes)
     if function.is_async and not is_async:
         raise ValueError(
             f"parameter {parameter.name!r}: an async function takes a stream as AsyncIterator[T]"
@@ -177,14 +182,23 @@ def _returned(hint: Any, doc: Docstring, function: Function) -> Returned:
             raise ValueError(f"it yields values, and so returns {kind}[T], not {shown(hint)}")
     if bare in (None, type(None), NoReturn, Never):
         return Returned([], is_single=False)
+    if any(_is_outputs(part) for part in parts_of(bare)):
+        raise ValueError(
+            f"{shown(bare)}: an Outputs dataclass is the whole of what is returned, once"
+        )
     if inspect.isclass(bare) and issubclass(bare, Outputs):
         if not dataclasses.is_dataclass(bare):
             raise ValueError(f"{bare.__name__} must be a dataclass")
         fields = typing.get_type_hints(bare, include_extras=True)
         names = [field.name for field in dataclasses.fields(bare)]
-        return Returned([_output(name, fields[name], "") for name in names], is_single=False)
+        ports = [_output(name, fields[name], "") for name in names]
+        return Returned(ports, is_single=False, kind=bare)
     described = description_of(notes) or doc.returns
     return Returned([_output(OUTPUT, hint, described)], is_single=True)
+
+
+def _is_outputs(hint: Any) -> bool:
+    return inspect.isclass(hint) and issubclass(hint, Outputs)
 
 
 def _output(name: str, hint: Any, described: str) -> tuple[Port, ValueType]:
@@ -192,7 +206,7 @@ def _output(name: str, hint: Any, described: str) -> tuple[Port, ValueType]:
     described = description_of(notes) or described
     stream = streamed(bare)
     if stream is not None:
-        item = stream[0]
+        item = with_media_type(stream[0], notes)
         described = described or description_of(unwrap(item)[1])
         type = _type(f"output {name!r}", item, "serialization")
         return Port(name, type.media_type, described, False, True, type.json_schema), type

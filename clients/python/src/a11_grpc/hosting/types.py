@@ -143,17 +143,18 @@ def shown(hint: Any) -> str:
 
 
 def _why(hint: Any, error: Exception) -> str:
-    if any(streamed(part) for part in _parts(hint)):
+    if any(streamed(part) for part in parts_of(hint)):
         return "a stream is the whole of a parameter or a result: AsyncIterator[T], or | None"
     text = error.message if isinstance(error, PydanticErrorMixin) else str(error)
     # What pydantic says further is about its own configuration.
     return text.split("\n")[0].partition(". Set `")[0]
 
 
-def _parts(hint: Any) -> Iterator[Any]:
+def parts_of(hint: Any) -> Iterator[Any]:
+    """The types that a type is made of."""
     for part in typing.get_args(hint):
         yield part
-        yield from _parts(part)
+        yield from parts_of(part)
 
 
 def _bytes_in(schema: Any, place: str = "") -> str | None:
@@ -224,6 +225,12 @@ def streamed(hint: Any) -> tuple[Any, bool] | None:
     return None
 
 
+def with_media_type(item: Any, notes: list[Any]) -> Any:
+    """The items of a stream, of the media type that was said of the stream."""
+    media = next((note for note in notes if isinstance(note, MediaType)), None)
+    return item if media is None else Annotated[item, media]
+
+
 def without_none(hint: Any) -> Any:
     """`T` out of `T | None`, whatever `Annotated` stands around it."""
     bare, notes = unwrap(hint)
@@ -288,10 +295,12 @@ class _RecursiveError(Exception):
 
 def _unexpected(text: str) -> str:
     """What pydantic says of a value that is none of its type, in one line."""
-    found = _UNEXPECTED.search(text)
+    found = _UNEXPECTED.search(text) or _UNEXPECTED_BEFORE.search(text)
     return f"expected {found[1]}, got {found[2]}" if found else text.split("\n")[0]
 
 
+# As pydantic 2.10 has it.
+_UNEXPECTED_BEFORE = re.compile(r"Expected `(.*?)` but got `.*?` with value `(.*?)` - ", re.DOTALL)
 _UNEXPECTED = re.compile(r"Expected `(.*?)`.*\[input_value=(.*), input_type=", re.DOTALL)
 
 

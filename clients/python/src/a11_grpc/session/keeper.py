@@ -114,7 +114,7 @@ class Keeper:
         self._closed = True
         session, keeping = self._session, self._keeping
         if session is not None:
-            session.end(OK)
+            session.end(OK, Status.of(Reason.SHUTTING_DOWN, "the client is closed"))
         if keeping is not None:
             await asyncio.wait((keeping,), timeout=MOST_PAUSE)
             keeping.cancel()

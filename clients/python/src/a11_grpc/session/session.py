@@ -153,9 +153,9 @@ class Session:
 
     # Driving.
 
-    def end(self, status: Status) -> None:
+    def end(self, status: Status, calls_end: Status | None = None) -> None:
         """Ends it for good; the other side is told where there is a connection."""
-        self.core.end(status)
+        self.core.end(status, calls_end)
         self.changed()
 
     def changed(self) -> None:

@@ -339,11 +339,14 @@ class Core:
 
     # The end.
 
-    def end(self, status: Status) -> None:
-        """Ends the session for good. Every call ends here, and the other side is told."""
+    def end(self, status: Status, calls_end: Status | None = None) -> None:
+        """Ends the session for good. Every call ends here, and the other side is told.
+
+        Calls end PEER_LOST, unless it is said what with.
+        """
         if self.is_over:
             return
-        lost = _lost(status)
+        lost = calls_end or _lost(status)
         calls, self.calls = self.calls, {}
         for number, running in calls.items():
             if running.role is Role.CALLER:
