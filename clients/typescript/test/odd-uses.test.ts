@@ -43,6 +43,10 @@ const registry = new Registry()
     context.log("x", { level: "loud" as "info", channel: 5 as never });
     return 1;
   })
+  .action(
+    { name: "same", input: z.object({ text: z.string() }), output: z.string() },
+    ({ text }) => text,
+  )
   .action({ name: "half", output: z.int() }, async function* () {
     yield 1;
     yield 2;
@@ -169,6 +173,36 @@ test("a signal cancels, aborted before or meanwhile, with whatever reason", asyn
   await fails(client.call("waits", {}, timed), "CANCELLED", /cancelled/);
   const odd = { signal: {} as AbortSignal };
   await fails(client.call("waits", {}, odd), "INVALID_ARGUMENT", /AbortSignal/);
+});
+
+test("one signal serves any number of calls and rounds, without a warning", async () => {
+  const warnings: string[] = [];
+  const warned = ({ name, message }: Error) => void warnings.push(`${name}: ${message}`);
+  process.on("warning", warned);
+  const abort = new AbortController();
+  const options = { signal: abort.signal };
+  const reply = {
+    type: "message",
+    role: "assistant",
+    content: [{ type: "tool_use", id: "a", name: "waits", input: {} }],
+  };
+  const calls = Array.from({ length: 20 }, () => [
+    fails(client.call("waits", {}, options), "CANCELLED", /cancelled/),
+    fails(client.execute(reply, { ...options, allow: "waits" }), "CANCELLED", /cancelled/),
+  ]);
+  await client.call("logs", {}, options);
+  abort.abort();
+  await Promise.all(calls.flat());
+  await new Promise(setImmediate);
+  process.off("warning", warned);
+  assert.deepEqual(warnings, []);
+});
+
+test("a value that is larger than a frame goes in pieces, both ways", async () => {
+  const letters = "é€😀".repeat(2 << 20);
+  assert.equal(await client.call("same", { text: letters }), letters);
+  const text = new Uint8Array(5 << 20).fill(0x80);
+  await fails(client.call("same", { text }), "INVALID_ARGUMENT", /text/);
 });
 
 test("a source that a handler leaves is left, and one that breaks fails the call", async () => {

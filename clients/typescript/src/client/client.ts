@@ -266,6 +266,9 @@ export class Client implements Caller {
    * closed. Answers those that the service does not serve.
    */
   async host(registry: Registry): Promise<Refused[]> {
+    if (typeof registry?.onChange !== "function") {
+      throw invalid("host takes a Registry: new Registry().action(…)");
+    }
     this.#hosted.add(registry, () => {
       this.#keeper.publishChanges().catch(() => {});
     });
