@@ -253,6 +253,20 @@ test("a call is looked at twice, by two at once, or never", async () => {
   await client.start("half");
 });
 
+test("a service that stands still holds up nobody past their time, nor their signal", async () => {
+  const still = await startServer();
+  const caller = await connect(still.address);
+  still.process.kill("SIGSTOP");
+  const timed = { timeout: 50 };
+  await fails(caller.call("x", {}, timed), "DEADLINE_EXCEEDED", /time was up/);
+  await fails(caller.stream("x", {}, timed).next(), "DEADLINE_EXCEEDED", /time was up/);
+  const signal = AbortSignal.timeout(50);
+  await fails(caller.start("x", {}, { signal }), "CANCELLED", /cancelled/);
+  await fails(caller.execute({}, { signal }), "CANCELLED", /cancelled/);
+  await caller.close();
+  await still.stop();
+});
+
 test("a client that is closed says so, whatever it is asked, and its calls end", async () => {
   const gone = await connect(server.address);
   const pending = fails(gone.call("waits"), "CANCELLED", /the client was closed/);

@@ -21,6 +21,9 @@ const LEAST_PAUSE_MS = 50;
 const MOST_PAUSE_MS = 2000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** What is said where there was no connection to send anything on. */
+const WAS_NOT_SENT = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/;
+
 /** What a round is asked for with. */
 export interface RoundParts {
   readonly transport: Transport;
@@ -132,7 +135,7 @@ class Attempts {
       throw failure;
     }
     if (!request.store) {
-      throw unknown(failure);
+      throw WAS_NOT_SENT.test(failure.message) ? failure : unknown(failure);
     }
     if (performance.now() + this.#pause >= this.#end) {
       throw failure;
