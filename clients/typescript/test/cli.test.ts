@@ -114,6 +114,15 @@ test("an action that is refused is named; where none is served the program says 
   const second = runNode([MAIN, "host", module, "--server", server.address], { SAYS: "other" });
   assert.equal(await second.ended, 3);
   assert.match(second.said(), /^refused cli_taken: ALREADY_EXISTS: .*\nno action is served\n$/);
+  const both = await moduleOf(`
+    export const REGISTRY = new Registry()
+      .action({ name: "cli_taken", description: "other" }, () => {})
+      .action({ name: "cli_free" }, () => {});`);
+  const third = runNode([MAIN, "host", both], { A11_SERVER_URL: server.address });
+  await third.says(/^ready \S+$/m);
+  assert.match(third.said(), /^refused cli_taken: ALREADY_EXISTS: .*\nhosting cli_free\nready /);
+  third.process.kill("SIGTERM");
+  assert.equal(await third.ended, 0);
   first.process.kill("SIGTERM");
   assert.equal(await first.ended, 0);
 });

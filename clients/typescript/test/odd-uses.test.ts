@@ -43,6 +43,10 @@ const registry = new Registry()
     context.log("x", { level: "loud" as "info", channel: 5 as never });
     return 1;
   })
+  .action(
+    { name: "same", input: z.object({ text: z.string() }), output: z.string() },
+    ({ text }) => text,
+  )
   .action({ name: "half", output: z.int() }, async function* () {
     yield 1;
     yield 2;
@@ -171,6 +175,36 @@ test("a signal cancels, aborted before or meanwhile, with whatever reason", asyn
   await fails(client.call("waits", {}, odd), "INVALID_ARGUMENT", /AbortSignal/);
 });
 
+test("one signal serves any number of calls and rounds, without a warning", async () => {
+  const warnings: string[] = [];
+  const warned = ({ name, message }: Error) => void warnings.push(`${name}: ${message}`);
+  process.on("warning", warned);
+  const abort = new AbortController();
+  const options = { signal: abort.signal };
+  const reply = {
+    type: "message",
+    role: "assistant",
+    content: [{ type: "tool_use", id: "a", name: "waits", input: {} }],
+  };
+  const calls = Array.from({ length: 20 }, () => [
+    fails(client.call("waits", {}, options), "CANCELLED", /cancelled/),
+    fails(client.execute(reply, { ...options, allow: "waits" }), "CANCELLED", /cancelled/),
+  ]);
+  await client.call("logs", {}, options);
+  abort.abort();
+  await Promise.all(calls.flat());
+  await new Promise(setImmediate);
+  process.off("warning", warned);
+  assert.deepEqual(warnings, []);
+});
+
+test("a value that is larger than a frame goes in pieces, both ways", async () => {
+  const letters = "é€😀".repeat(2 << 20);
+  assert.equal(await client.call("same", { text: letters }), letters);
+  const text = new Uint8Array(5 << 20).fill(0x80);
+  await fails(client.call("same", { text }), "INVALID_ARGUMENT", /text/);
+});
+
 test("a source that a handler leaves is left, and one that breaks fails the call", async () => {
   let returned = false;
   async function* endless() {
@@ -217,6 +251,20 @@ test("a call is looked at twice, by two at once, or never", async () => {
   const [one, other] = await Promise.all([count(), count()]);
   assert.equal(one + other, 3);
   await client.start("half");
+});
+
+test("a service that stands still holds up nobody past their time, nor their signal", async () => {
+  const still = await startServer();
+  const caller = await connect(still.address);
+  still.process.kill("SIGSTOP");
+  const timed = { timeout: 50 };
+  await fails(caller.call("x", {}, timed), "DEADLINE_EXCEEDED", /time was up/);
+  await fails(caller.stream("x", {}, timed).next(), "DEADLINE_EXCEEDED", /time was up/);
+  const signal = AbortSignal.timeout(50);
+  await fails(caller.start("x", {}, { signal }), "CANCELLED", /cancelled/);
+  await fails(caller.execute({}, { signal }), "CANCELLED", /cancelled/);
+  await caller.close();
+  await still.stop();
 });
 
 test("a client that is closed says so, whatever it is asked, and its calls end", async () => {

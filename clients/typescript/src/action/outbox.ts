@@ -1,9 +1,12 @@
 /** A port that is written: its values as fragments of its node. */
 
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
-import { chunkOf, endOf, fragmentOf } from "../wire/chunk.js";
+import { Chunk, chunkOf, endOf, fragmentOf, kindOf } from "../wire/chunk.js";
 import { invalid } from "../wire/status.js";
 import type { PortShape } from "./decoder.js";
+
+/** A value that is larger is sent in pieces: a frame has room for 16 MiB, as a rule. */
+const MAX_PIECE_BYTES = 4 << 20;
 
 /** Values as they come, or all at once. */
 export type Values = AsyncIterable<unknown> | Iterable<unknown>;
@@ -53,11 +56,35 @@ export class Outbox {
       return Promise.reject(invalid(`${this.#what} ${why}`, "INVALID_INPUT"));
     }
     const chunk = chunkOf(this.#what, mediaType, value);
-    const fragment = fragmentOf(this.#id, chunk, !unary, this.#mediaType);
-    this.#mediaType = chunk.mediaType;
     this.#written++;
     this.#ended = unary;
+    return unary && chunk.data.length > MAX_PIECE_BYTES
+      ? this.#sendPieces(chunk)
+      : this.#sendChunk(chunk, !unary);
+  }
+
+  #sendChunk(chunk: Chunk, continued: boolean): Promise<boolean> {
+    const fragment = fragmentOf(this.#id, chunk, continued, this.#mediaType);
+    this.#mediaType = chunk.mediaType;
     return this.#send(fragment);
+  }
+
+  /** Sends the one value of a unary port in pieces. */
+  async #sendPieces({ mediaType, data }: Chunk): Promise<boolean> {
+    const cut = kindOf(mediaType) === "bytes" ? undefined : beforeLetter;
+    for (let at = 0; ; ) {
+      const wanted = at + MAX_PIECE_BYTES;
+      const isLast = wanted >= data.length;
+      const end = isLast ? data.length : (cut?.(data, wanted) ?? wanted);
+      const piece = new Chunk(mediaType, data.subarray(at, end));
+      if (!(await this.#sendChunk(piece, !isLast))) {
+        return false;
+      }
+      if (isLast) {
+        return true;
+      }
+      at = end;
+    }
   }
 
   /** Writes values as they come, and ends the port. */
@@ -93,4 +120,14 @@ export class Outbox {
       await this.#send(endOf(this.#id));
     }
   }
+}
+
+/** The place before the letter that a place is within; UTF-8 has at most three such bytes. */
+function beforeLetter(data: Uint8Array, place: number): number {
+  for (let at = place; at > place - 4; at--) {
+    if (((data[at] ?? 0) & 0xc0) !== 0x80) {
+      return at;
+    }
+  }
+  return place;
 }

@@ -30,11 +30,16 @@ async function host({ module, symbol, server, name }: HostCommand): Promise<numb
     process.once("SIGINT", resolve);
     process.once("SIGTERM", resolve);
   });
-  const client = await connect(server, {
+  const connecting = connect(server, {
     name,
     registry,
     onRefused: ({ name, error }) => say(`refused ${name}: ${error.code}: ${error.message}`),
   });
+  const client = await Promise.race([connecting, stopped]);
+  if (client === undefined) {
+    // Nothing is hosted yet: there is nothing to end.
+    process.exit(OK);
+  }
   const refused = new Set(client.refused.map(({ name }) => name));
   const served = registry.schemas().filter(({ name }) => !refused.has(name));
   for (const { name } of served) {

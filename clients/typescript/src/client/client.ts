@@ -29,7 +29,7 @@ import { checkMetadata, checkOptions, EXECUTE_OPTIONS, STREAM_OPTIONS } from "./
 import { askForEvents, askForResult, type RoundParts } from "./round.js";
 import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
-import { timeoutOf } from "./timeout.js";
+import { Patience, timeoutOf } from "./timeout.js";
 import { type Tool, type ToolsOptions, toolsOf, toolsRequestOf } from "./tools.js";
 
 /** How a client is made, whatever it is connected by. */
@@ -155,8 +155,10 @@ export class Client implements Caller {
     args: Arguments = {},
     options: StreamOptions = {},
   ): AsyncGenerator<T, void, undefined> {
-    const port = await this.#streamOf(name, options.port);
-    const call = await this.#start(name, args, options, "absent");
+    checkOptions(options, STREAM_OPTIONS, "a call");
+    const patience = new Patience(options);
+    const port = await patience.wait(this.#streamOf(name, options.port));
+    const call = await this.#start(name, args, { ...options, timeout: patience.left }, "absent");
     let error: StatusError | undefined;
     void call.closeInputs();
     for await (const event of call) {
@@ -288,6 +290,9 @@ export class Client implements Caller {
    * closed. Answers those that the service does not serve.
    */
   async host(registry: Registry): Promise<Refused[]> {
+    if (typeof registry?.onChange !== "function") {
+      throw invalid("host takes a Registry: new Registry().action(…)");
+    }
     this.#hosted.add(registry, () => {
       this.#keeper.publishChanges().catch(() => {});
     });
@@ -320,21 +325,22 @@ export class Client implements Caller {
     if (typeof name !== "string") {
       throw invalid(`an action's name is a text, not ${name === null ? "null" : typeof name}`);
     }
-    if (options.signal?.aborted) {
-      throw StatusError.from(options.signal.reason, "abort");
-    }
     if (this.#isClosed) {
       throw closed();
     }
-    const timed = { ...options, timeout: timeoutOf(options.timeout) };
+    const patience = new Patience(options);
     const headers = wireHeaders(options.headers);
-    const schema = await this.#schemas.get(name);
+    const schema = await patience.wait(this.#schemas.get(name));
     const given = argumentsOf(schema, args, others);
+    const session = this.#isOneShot(given, others)
+      ? undefined
+      : await patience.wait(this.#keeper.session());
+    const timed = { ...options, timeout: patience.left };
     const call = new RunningCall(`call_${crypto.randomUUID().replaceAll("-", "")}`, schema, timed);
-    if (this.#isOneShot(given, others)) {
+    if (session === undefined) {
       void runOneShot(this.#driver.transport, name, call, given, headers, timed);
     } else {
-      this.#begin(await this.#keeper.session(), name, call, given, headers, timed);
+      this.#begin(session, name, call, given, headers, timed);
     }
     return call;
   }

@@ -16,7 +16,7 @@ import { durationOf } from "../session/core/core.js";
 import { type HeadersInit, wireHeaders } from "../wire/headers.js";
 import type { JsonValue } from "../wire/json.js";
 import { peerOf } from "../wire/peer.js";
-import { type CodeName, invalid, type ReasonName, status } from "../wire/status.js";
+import { Code, type CodeName, invalid, type ReasonName, status } from "../wire/status.js";
 import { timeoutOf } from "./timeout.js";
 import { holding, isInteraction, jsonOf } from "./turn.js";
 
@@ -149,7 +149,7 @@ export function requestOf(
       position,
       id,
       name,
-      status: status(code, message),
+      status: rejection(id, code, message),
     })),
   });
   const timeout = timeoutOf(options.timeout);
@@ -176,6 +176,13 @@ export function requestOf(
 /** The patterns of an allow-list. */
 export function patternsOf(allow: ExecuteOptions["allow"] = []): string[] {
   return typeof allow === "string" ? [allow] : [...allow];
+}
+
+function rejection(id: string, code: CodeName, message: string) {
+  if (!Object.hasOwn(Code, code) || code === "OK") {
+    throw invalid(`rejected "${id}": ${String(code)} is no code of a failure`);
+  }
+  return status(code, message);
 }
 
 /** The turn with where its actions run; the one given is never changed. */

@@ -7,6 +7,7 @@ import {
 } from "../gen/a11/v1/action_service_pb.js";
 import { durationOf } from "../session/core/core.js";
 import { pauseFor } from "../session/pause.js";
+import { onAbort } from "../wire/abort.js";
 import { StatusError } from "../wire/status.js";
 import type { ExecuteEvent, Result } from "./execute.js";
 import { Events, resultOf, type SchemaOf } from "./results.js";
@@ -19,6 +20,9 @@ const ANSWER_MS = 10_000;
 const LEAST_PAUSE_MS = 50;
 const MOST_PAUSE_MS = 2000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** What is said where there was no connection to send anything on. */
+const WAS_NOT_SENT = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/;
 
 /** What a round is asked for with. */
 export interface RoundParts {
@@ -35,13 +39,17 @@ export interface RoundParts {
 export async function askForResult(parts: RoundParts): Promise<Result> {
   const client = createClient(ActionService, parts.transport);
   const attempts = new Attempts(parts);
-  for (;;) {
-    try {
-      const response = await client.executeActionsFromInteraction(...attempts.next());
-      return await resultOf(response, parts.schemaOf);
-    } catch (error) {
-      await attempts.failed(error);
+  try {
+    for (;;) {
+      try {
+        const response = await client.executeActionsFromInteraction(...attempts.next());
+        return await resultOf(response, parts.schemaOf);
+      } catch (error) {
+        await attempts.failed(error);
+      }
     }
+  } finally {
+    attempts.close();
   }
 }
 
@@ -52,22 +60,26 @@ export async function* askForEvents(
   const client = createClient(ActionService, parts.transport);
   const attempts = new Attempts(parts);
   const events = new Events(parts.schemaOf);
-  for (;;) {
-    try {
-      const [request, options] = attempts.next();
-      let isWhole = false;
-      for await (const message of client.streamActionsFromInteraction({ request }, options)) {
-        isWhole ||= message.event.case === "summary";
-        yield* await events.of(message);
+  try {
+    for (;;) {
+      try {
+        const [request, options] = attempts.next();
+        let isWhole = false;
+        for await (const message of client.streamActionsFromInteraction({ request }, options)) {
+          isWhole ||= message.event.case === "summary";
+          yield* await events.of(message);
+        }
+        if (isWhole) {
+          return;
+        }
+        throw new StatusError("UNAVAILABLE", "the stream broke off");
+      } catch (error) {
+        await attempts.failed(error);
+        events.again();
       }
-      if (isWhole) {
-        return;
-      }
-      throw new StatusError("UNAVAILABLE", "the stream broke off");
-    } catch (error) {
-      await attempts.failed(error);
-      events.again();
     }
+  } finally {
+    attempts.close();
   }
 }
 
@@ -75,17 +87,24 @@ export async function* askForEvents(
 class Attempts {
   readonly #parts: RoundParts;
   readonly #end: number;
+  readonly #abort = new AbortController();
+  /** Lets go of the caller's signal. */
+  readonly close: () => void;
   #pause = LEAST_PAUSE_MS;
   #isFirst = true;
 
   constructor(parts: RoundParts) {
     this.#parts = parts;
     this.#end = performance.now() + (parts.timeout ?? DEFAULT_TIMEOUT_MS);
+    this.close = onAbort(parts.signal, () => this.#abort.abort());
+    if (parts.signal?.aborted) {
+      this.#abort.abort();
+    }
   }
 
   /** The next request, with the time that is left. */
   next() {
-    const { request, timeout, signal, headers } = this.#parts;
+    const { request, timeout, headers } = this.#parts;
     const left = Math.max(1, this.#end - performance.now());
     if (!this.#isFirst) {
       request.callTimeout = durationOf(left);
@@ -94,7 +113,7 @@ class Attempts {
     const limited = timeout !== undefined && left + ANSWER_MS <= MAX_TIMER_MS;
     const options = {
       headers: headers(),
-      ...(signal === undefined ? {} : { signal }),
+      signal: this.#abort.signal,
       ...(limited ? { timeoutMs: Math.ceil(left) + ANSWER_MS } : {}),
     };
     return [request, options] as const;
@@ -116,7 +135,7 @@ class Attempts {
       throw failure;
     }
     if (!request.store) {
-      throw unknown(failure);
+      throw WAS_NOT_SENT.test(failure.message) ? failure : unknown(failure);
     }
     if (performance.now() + this.#pause >= this.#end) {
       throw failure;

@@ -13,6 +13,7 @@ import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import { cost } from "../session/core/cost.js";
 import { Queue } from "../session/core/queue.js";
 import type { CallSink } from "../session/session.js";
+import { onAbort } from "../wire/abort.js";
 import {
   codeName,
   invalid,
@@ -67,7 +68,7 @@ export class RunningCall implements Call, CallSink {
   /** Who waits for an event: one, as a rule. */
   #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #aborted = () => this.cancel();
+  #forget: () => void = () => {};
 
   constructor(id: string, schema: ActionSchema, options: CallOptions) {
     this.id = id;
@@ -99,7 +100,7 @@ export class RunningCall implements Call, CallSink {
     if (signal?.aborted) {
       this.cancel();
     } else {
-      signal?.addEventListener("abort", this.#aborted);
+      this.#forget = onAbort(signal, () => this.cancel());
     }
   }
 
@@ -147,7 +148,7 @@ export class RunningCall implements Call, CallSink {
     }
     this.#end = how;
     clearTimeout(this.#timer);
-    this.#options.signal?.removeEventListener("abort", this.#aborted);
+    this.#forget();
     for (const input of this.#inputs.values()) {
       input.abandon();
     }

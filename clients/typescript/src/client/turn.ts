@@ -66,6 +66,9 @@ export function holding(json: string, role: Role): Interaction {
 
 /** A message as JSON text. */
 export function jsonOf(message: string | object, what: string): string {
+  if (message instanceof Promise) {
+    throw invalid(`the ${what} is a Promise; await it`);
+  }
   try {
     return typeof message === "string" ? message : stringifyReply(message);
   } catch (error) {
