@@ -12,7 +12,7 @@ mod turns;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
+use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler, tool_name};
 use a11_grpc::mcp::{Dialler, McpOptions, McpServer, PermittedPeer, http::HttpOptions};
 use a11_grpc::wire::{Code, Reason, Status, pb};
 use futures::FutureExt as _;
@@ -118,6 +118,9 @@ async fn a_call_runs_at_the_server_that_its_config_names() {
     check("split_words", &[("text", "a b")], &[("words", &["a", "b"])]).await;
     check("tenant", &[], &[("tenant", &["t1"])]).await;
     check("a#b", &[], &[("x", &["y"])]).await;
+    // The same, by the name that a model is told.
+    let told = request_naming(&peer(&address), "a#b", &tool_name("a#b"), &[]);
+    assert_eq!(run(&service, told).await.expect("the tool name")["x"], ["y"]);
     let fails = request(&peer(&address), "fail_with", &[("code", "ABORTED"), ("message", "late")]);
     let status = run(&service, fails).await.expect_err("fails");
     assert_eq!((status.code, status.message.as_str()), (Code::Aborted, "late"));
