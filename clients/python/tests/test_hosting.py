@@ -399,10 +399,15 @@ async def test_what_the_service_does_not_serve_is_reported(
     async def run(ctx: Context) -> None: ...
 
     registry.register(broken, run)
-    await client.host(registry)
+    answered = await client.host(registry)
     refused = {name: status.reason for name, status in client.refused.items()}
     assert refused == {"word_count": Reason.NAME_TAKEN, "h_broken": Reason.INVALID_REQUEST}
-    assert "word_count" in caplog.text
+    assert answered == client.refused
+    # A line each, with what the service said, seen without any setting of logging.
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(lines) == 2
+    assert f"'word_count': {client.refused['word_count']}" in "".join(lines)
+    assert all(len(line.splitlines()) == 1 for line in lines)
     assert await client.call("h_good") == "good"
     registry.remove("word_count")
     registry.remove("h_broken")

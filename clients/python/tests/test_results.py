@@ -75,3 +75,28 @@ async def test_a_config_that_configures_nothing_is_told_once(
     assert [record.getMessage() for record in caplog.records] == [
         "action_configs: 'ecko' is no action that the reply calls or the service lists"
     ]
+
+
+async def test_a_config_may_set_headers(fixed: Client) -> None:
+    registry = a11_grpc.Registry()
+
+    @registry.action
+    async def tenant(ctx: a11_grpc.Context) -> str:
+        """Whose call it is."""
+        return ctx.headers.get("x-a11-tenant", b"nobody").decode()
+
+    await fixed.host(registry)
+
+    async def check(config: Any, expected: str) -> None:
+        result = await fixed.execute(
+            reply("tenant", {}), allow="tenant", action_configs={"tenant": config}
+        )
+        assert result.results[0].value == expected
+
+    await check("a11://$sender", "nobody")
+    await check({"headers": {"X-A11-Tenant": "acme"}}, "acme")
+    await check({"peer": "a11://$sender", "headers": {"x-a11-tenant": b"acme"}}, "acme")
+    for wrong in ({"per": "a11://$sender"}, "nowhere"):
+        with pytest.raises(a11_grpc.StatusError) as caught:
+            await check(wrong, "")
+        assert caught.value.reason is a11_grpc.Reason.INVALID_REQUEST
