@@ -74,6 +74,31 @@ async fn a_schema_is_asked_for_once_and_again_when_it_may_have_changed() {
 }
 
 #[tokio::test]
+async fn an_input_that_the_client_has_not_heard_of_is_waited_for_by_nobody() {
+    let service = Service::start().await;
+    host_told(&service, "a", "first");
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    assert_eq!(told(&client, "a", 1).await, Ok(1));
+
+    service.registry.remove("tell");
+    let schema = ActionSchema::builder("tell")
+        .input(Port::json("a").required())
+        .input(Port::json("times"))
+        .input(Port::json("others").stream())
+        .output(Port::json("told"));
+    let run = |context: Context| async move {
+        let told: i64 = context.read("a").await?;
+        let times: Option<i64> = context.read_optional("times").await?;
+        let others: Vec<i64> = context.read_stream("others")?.try_collect().await?;
+        context.write("told", &(told * times.unwrap_or(10) + others.iter().sum::<i64>())).await
+    };
+    service.registry.register(schema.build(), handler(run)).expect("registers");
+    assert_eq!(told(&client, "a", 2).await, Ok(20));
+    let call = client.call("tell").argument("a", &2).argument("times", &3);
+    assert_eq!(call.run().await.and_then(|outputs| outputs.value("told")), Ok(6));
+}
+
+#[tokio::test]
 async fn a_call_that_puts_out_more_than_is_wanted_is_stopped() {
     let service = Service::start().await;
     let schema = ActionSchema::builder("pour").output(Port::text("drops").stream());
