@@ -286,6 +286,78 @@ async fn a_recorded_round_is_in_the_conversation_and_runs_once() {
 }
 
 #[tokio::test]
+async fn a_recorded_reply_of_any_provider_says_what_it_spent() {
+    let mut service = service().await;
+    let check = async |service: &mut Service, name: &str, input: u64, output: u64| {
+        let path = format!("{}/examples/replies/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let request = pb::ExecuteActionsFromInteractionRequest {
+            interaction_json: std::fs::read_to_string(path).expect("an example"),
+            store: true,
+            conversation: "c".into(),
+            interaction_id: name.into(),
+            ..Default::default()
+        };
+        let ran = service.actions.execute_actions_from_interaction(request.clone()).await;
+        let ran = ran.expect(name).into_inner();
+        // The same turn again, whoever is said to have made it.
+        let backend = ran.backend;
+        let again = pb::ExecuteActionsFromInteractionRequest { backend, ..request };
+        let again = service.actions.execute_actions_from_interaction(again).await;
+        assert_eq!(again.expect(name).into_inner(), ran, "{name}");
+        let get = pb::GetInteractionRequest {
+            conversation: "c".into(),
+            id: name.into(),
+            form: RecordForm::Decoded as i32,
+        };
+        let got = service.interactions.get_interaction(get).await.expect(name).into_inner();
+        let Some(Body::Interaction(turn)) = got.record.expect("set").body else {
+            panic!("encoded")
+        };
+        let usage = turn.usage_metadata.expect(name);
+        assert_eq!((usage.input_tokens, usage.output_tokens), (Some(input), Some(output)));
+    };
+    check(&mut service, "claude", 684, 163).await;
+    check(&mut service, "openai_chat", 214, 78).await;
+    check(&mut service, "openai_responses", 231, 215).await;
+    check(&mut service, "gemini_generate_content", 158, 184).await;
+    check(&mut service, "gemini_interactions", 158, 173).await;
+    check(&mut service, "ollama", 312, 96).await;
+    check(&mut service, "vllm", 298, 93).await;
+}
+
+#[tokio::test]
+async fn forks_are_listed_a_page_at_a_time() {
+    let mut service = service().await;
+    let after = |id: &str, previous: &str| {
+        let previous_interaction_id = previous.to_owned();
+        typed(&Interaction { previous_interaction_id, ..turn(id) })
+    };
+    let turns = [("a", ""), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "c"), ("f", "c"), ("g", "a")];
+    for (id, previous) in turns {
+        append(&mut service, after(id, previous)).await.expect("appended");
+    }
+    let mut check = async |after_position, page_size, forks: &[(&str, u64, &[&str])], next| {
+        let request = pb::ListForksRequest { conversation: "c".into(), after_position, page_size };
+        let listed = service.interactions.list_forks(request).await.expect("listed").into_inner();
+        let fork = |&(id, position, next_ids): &(&str, u64, &[&str])| pb::Fork {
+            id: id.to_owned(),
+            position,
+            next_ids: next_ids.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        assert_eq!(listed.forks, forks.iter().map(fork).collect::<Vec<_>>());
+        assert_eq!(listed.next_after_position, next);
+    };
+    let (of_a, of_c) = (("a", 1, &["b", "c", "g"][..]), ("c", 3, &["e", "f"][..]));
+    check(0, 0, &[of_a, of_c], 0).await;
+    check(0, 1, &[of_a], 1).await;
+    check(1, 1, &[of_c], 0).await;
+    check(3, 0, &[], 0).await;
+    let unknown = pb::ListForksRequest { conversation: "d".into(), ..Default::default() };
+    let refused = service.interactions.list_forks(unknown).await;
+    assert_eq!(reason(refused), Reason::UnknownConversation);
+}
+
+#[tokio::test]
 async fn a_typed_turn_is_kept_as_it_came_whatever_its_call_ids() {
     let mut service = service().await;
     let fragments = |id: &str| {
