@@ -232,10 +232,11 @@ impl Process {
     pub fn take_steps_until_it_stops(&mut self) {
         let output = self.0.stderr.as_mut().expect("piped");
         let mut told = String::new();
-        for byte in output.bytes() {
-            match byte.expect("read") {
-                b'!' => return,
-                byte => told.push(byte.into()),
+        let mut byte = [0];
+        while output.read_exact(&mut byte).is_ok() {
+            match byte {
+                [b'!'] => return,
+                [byte] => told.push(byte.into()),
             }
         }
         panic!("it did not stop: {told}");
