@@ -137,6 +137,17 @@ fn pictures_are_noted_in_a_transcript_and_shown_on_its_page() {
     assert!(!page.contains("<svg") && !page.contains("src=\"http"), "{page}");
 }
 
+/// The example replies, and what they say they cost.
+const COSTS: [(&str, &str); 7] = [
+    ("claude", "684 in, 0 in from a cache, 0 written to a cache, 163 out"),
+    ("openai_chat", "214 in, 0 in from a cache, 78 out, 0 of them reasoning, 292 in all"),
+    ("openai_responses", "231 in, 0 in from a cache, 215 out, 128 of them reasoning, 446 in all"),
+    ("gemini_generate_content", "158 in, 184 out, 123 of them reasoning, 342 in all"),
+    ("gemini_interactions", "158 in, 173 out, 115 of them reasoning, 331 in all"),
+    ("ollama", "312 in, 96 out"),
+    ("vllm", "298 in, 93 out, 391 in all"),
+];
+
 #[tokio::test]
 async fn what_a_recorded_reply_cost_is_shown() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -147,7 +158,7 @@ async fn what_a_recorded_reply_cost_is_shown() {
     let address = server.address().to_string();
     tokio::spawn(server.run(std::future::pending()));
     let mut client = actions(connect(&address).await.expect("connects"));
-    for name in ["claude", "gemini_generate_content"] {
+    for (name, _) in COSTS {
         let path = format!("{}/examples/replies/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let request = pb::ExecuteActionsFromInteractionRequest {
             interaction_json: std::fs::read_to_string(path).expect("an example"),
@@ -156,7 +167,12 @@ async fn what_a_recorded_reply_cost_is_shown() {
             interaction_id: name.to_owned(),
             ..Default::default()
         };
-        client.execute_actions_from_interaction(request).await.expect("ran");
+        let ran = client.execute_actions_from_interaction(request.clone()).await;
+        let ran = ran.expect(name).into_inner();
+        // It is the same turn, whoever is said to have made it.
+        let request = pb::ExecuteActionsFromInteractionRequest { backend: ran.backend, ..request };
+        let again = client.execute_actions_from_interaction(request).await;
+        assert_eq!(again.expect(name).into_inner(), ran, "{name}");
     }
     let place = folder.path().to_owned();
     let show = move |html: &[&str]| {
@@ -168,12 +184,10 @@ async fn what_a_recorded_reply_cost_is_shown() {
     let shown = tokio::task::spawn_blocking(move || (show(&[]), show(&["--html", "c.html"])));
     let (text, _) = shown.await.expect("joined");
     let page = std::fs::read_to_string(folder.path().join("c.html")).expect("written");
-    for counted in [
-        "684 in, 0 in from a cache, 0 written to a cache, 163 out",
-        "158 in, 184 out, 123 of them reasoning, 342 in all",
-    ] {
-        assert!(text.contains(&format!("\n  tokens: {counted}\n")), "{text}");
-        assert!(page.contains(&format!("<header>tokens: {counted}</header>")), "{page}");
+    for (_, counted) in COSTS {
+        assert!(text.contains(&format!("\n  tokens: {counted}\n")), "{counted}: {text}");
+        let header = format!("<header>tokens: {counted}</header>");
+        assert!(page.contains(&header), "{counted}: {page}");
     }
 }
 
