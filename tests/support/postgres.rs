@@ -1,4 +1,4 @@
-//! A PostgreSQL server for the time of a test: the one that `A11_POSTGRES_URL`
+//! A PostgreSQL server for the time of a test or a benchmark: the one that `A11_POSTGRES_URL`
 //! names, or one that is started on a socket in a folder of its own.
 
 use std::{
@@ -37,7 +37,19 @@ impl Drop for Running {
 }
 
 impl Server {
+    /// One for tests, which need nothing on the disk.
+    #[allow(dead_code, reason = "a benchmark starts another")]
     pub fn start() -> Option<Self> {
+        Self::start_with(&["-c", "fsync=off"])
+    }
+
+    /// One that keeps its promises, as it comes.
+    #[allow(dead_code, reason = "only a benchmark starts it")]
+    pub fn start_durable() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    fn start_with(settings: &[&str]) -> Option<Self> {
         if let Ok(url) = env::var("A11_POSTGRES_URL") {
             return Some(Self { url, running: None });
         }
@@ -62,8 +74,9 @@ impl Server {
             .expect("initdb runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut server = command("postgres")
-            .args(["-D", "data", "-c", "listen_addresses=", "-c", "fsync=off", "-k"])
+            .args(["-D", "data", "-c", "listen_addresses=", "-k"])
             .arg(folder.path())
+            .args(settings)
             .stderr(Stdio::piped())
             .spawn()
             .expect("postgres runs");
