@@ -11,6 +11,9 @@ use std::{
 
 use tokio_postgres::NoTls;
 
+#[path = "installed.rs"]
+mod installed;
+
 /// Whoever owns nothing; the server refuses to run as root.
 const NOBODY: u32 = 65_534;
 
@@ -40,7 +43,11 @@ impl Server {
     /// One for tests, which need nothing on the disk.
     #[allow(dead_code, reason = "a benchmark starts another")]
     pub fn start() -> Option<Self> {
-        Self::start_with(&["-c", "fsync=off"])
+        let server = Self::start_with(&["-c", "fsync=off"]);
+        if server.is_none() {
+            installed::skipped("no PostgreSQL in A11_VENV or .venv, nor A11_POSTGRES_URL");
+        }
+        server
     }
 
     /// One that keeps its promises, as it comes.
