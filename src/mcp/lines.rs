@@ -94,7 +94,10 @@ impl Transport<RoleServer> for Lines {
             let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
             let mut line = serde_json::to_vec(&message).map_err(io::Error::other)?;
             line.push(b'\n');
-            let sent = write.ok_or_else(closed)?.send(line.into()).await.map_err(|_| closed());
+            let write = write.ok_or_else(closed)?;
+            let sent = write.reserve().await.map_err(|_| closed());
+            let sent =
+                sent.map(|place| unanswered.if_wanted(&message, || place.send(line.into())));
             answered_by(&message).iter().for_each(|id| unanswered.remove(id));
             sent
         }
@@ -233,7 +236,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 self.opened = self.opened
                     || matches!(request.request, ClientRequest::InitializeRequest(_))
                     || request.request.get_meta().protocol_version().is_some();
-                self.unanswered.add(&request.id)?;
+                self.unanswered.add(request)?;
             }
             JsonRpcMessage::Notification(notification) => {
                 if has_id(line) {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{Stream, future::Either, stream};
+use futures::{Stream, StreamExt as _, future::Either, stream};
 use parking_lot::Mutex;
 use rmcp::{
     RoleServer,
@@ -31,7 +31,7 @@ use tokio::task::AbortHandle;
 
 use super::{
     refusal::Refusal,
-    unanswered::{Unanswered, answered_by},
+    unanswered::{Unanswered, answered_by, progress_of},
 };
 
 /// Why a session could not be used.
@@ -209,7 +209,7 @@ impl SessionManager for Sessions {
         self.used(id);
         let unanswered = self.unanswered.lock().get(id).cloned();
         if let (JsonRpcMessage::Request(request), Some(unanswered)) = (&message, unanswered) {
-            if let Err(refusal) = unanswered.add_after_answer(&request.id).await {
+            if let Err(refusal) = unanswered.add_after_answer(request).await {
                 let _ = REFUSAL.try_with(|place| place.replace(Some(refusal)));
                 return Ok(Either::Left(stream::empty()));
             }
@@ -238,7 +238,13 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionsError> {
-        Ok(self.local.create_standalone_stream(id).await?)
+        let stream = self.local.create_standalone_stream(id).await?;
+        // The SDK tells here what it has no other place for: the progress of a
+        // request that was cancelled meanwhile.
+        Ok(stream.filter(|event| {
+            let progress = event.message.as_ref().and_then(|message| progress_of(message));
+            std::future::ready(progress.is_none())
+        }))
     }
 
     async fn resume(
