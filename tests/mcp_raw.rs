@@ -329,7 +329,11 @@ async fn http_headers_make_nobody_somebody_else() {
         b.headers = spoofed.map(|name| (name.to_owned(), "admin".to_owned())).to_vec();
         b.headers.push(("x-a11-deadline".to_owned(), "1".to_owned()));
         let seen = b.ask(&call(version, 1, "headers_seen", json!({}))).await;
-        assert_eq!(seen[0]["result"]["structuredContent"]["seen"], json!({}), "{version}: {seen:?}");
+        assert_eq!(
+            seen[0]["result"]["structuredContent"]["seen"],
+            json!({}),
+            "{version}: {seen:?}"
+        );
         if version == NEWEST {
             // A session's name means nothing where there are none.
             b.session = a.session.clone();

@@ -96,8 +96,7 @@ impl Transport<RoleServer> for Lines {
             line.push(b'\n');
             let write = write.ok_or_else(closed)?;
             let sent = write.reserve().await.map_err(|_| closed());
-            let sent =
-                sent.map(|place| unanswered.if_wanted(&message, || place.send(line.into())));
+            let sent = sent.map(|place| unanswered.if_wanted(&message, || place.send(line.into())));
             answered_by(&message).iter().for_each(|id| unanswered.remove(id));
             sent
         }

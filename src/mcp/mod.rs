@@ -30,6 +30,7 @@ mod taken_result;
 mod taken_call;
 pub mod variables;
 pub mod server_list;
+mod web_client;
 pub mod taking;
 pub mod permitted;
 mod dialler;

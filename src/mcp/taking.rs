@@ -28,6 +28,7 @@ use super::{
     server_list::{McpSource, Reach},
     taken_call::{self, Connected, Line},
     taken_tool::TakenTool,
+    web_client::web_client,
 };
 use crate::action::{Context, Registry, handler};
 
@@ -142,9 +143,23 @@ struct Intake {
     tell: watch::Sender<Standing>,
 }
 
+/// How long the pauses between tries are: the next one.
+struct Pauses(Duration);
+
+impl Pauses {
+    /// The pause after a try that stood for so long.
+    fn after(&mut self, stood: Duration) -> Duration {
+        if stood >= STEADY {
+            self.0 = FIRST_PAUSE;
+        }
+        let next = (self.0 * 2).min(LONGEST_PAUSE);
+        std::mem::replace(&mut self.0, next)
+    }
+}
+
 impl Intake {
     async fn run(mut self, ends: CancellationToken) {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses(FIRST_PAUSE);
         while !ends.is_cancelled() {
             let begun = Instant::now();
             let fault = match ends.run_until_cancelled(self.stand()).await {
@@ -155,11 +170,7 @@ impl Intake {
             let why = fault.to_string();
             tracing::warn!(server = &*self.server, fault = why, "an MCP server is away");
             self.tell.send_replace(Standing::Away(why));
-            if begun.elapsed() >= STEADY {
-                pause = FIRST_PAUSE;
-            }
-            ends.run_until_cancelled(sleep(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            ends.run_until_cancelled(sleep(pauses.after(begun.elapsed()))).await;
         }
         *self.line.0.write() = None;
         for name in self.taken.keys() {
@@ -227,12 +238,11 @@ impl Intake {
                 ears.serve_with_lifecycle(TokioChildProcess::new(process)?, auto).await
             }
             Reach::Url { url, headers } => {
-                // Another provider in the program is as good.
-                let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+                let client = web_client().map_err(|error| Fault::Open(error.to_string()))?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 config.custom_headers = headers.iter().cloned().collect();
-                ears.serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), auto)
-                    .await
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                ears.serve_with_lifecycle(transport, auto).await
             }
         };
         opened.map_err(|error| Fault::Open(error.to_string()))
@@ -314,5 +324,24 @@ async fn ended(running: &RunningService<RoleClient, Ears>) {
     const LOOK: Duration = Duration::from_millis(250);
     while !running.is_closed() && !running.peer().is_transport_closed() {
         sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_bound_until_a_server_has_stood() {
+        let mut pauses = Pauses(FIRST_PAUSE);
+        let mut check = |stood: u64, millis: u64| {
+            let pause = pauses.after(Duration::from_secs(stood));
+            assert_eq!(pause, Duration::from_millis(millis), "after {stood} s");
+        };
+        for millis in [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000] {
+            check(59, millis);
+        }
+        check(60, 500);
+        check(0, 1000);
     }
 }
