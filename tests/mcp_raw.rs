@@ -124,6 +124,33 @@ async fn a_newest_call_over_http_is_cancelled_by_leaving_it() {
     assert_eq!(told.last().expect("an answer")["id"], 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_calls_id_is_the_next_calls_at_once() {
+    let (registry, _) = chattering();
+    let server = TestServer::start(McpOptions::new(registry)).await;
+    for version in VERSIONS {
+        let cut_off = call(version, 7, "chatter", json!({}));
+        let next = call(version, 7, "echo", json!({"word": "on"}));
+        let check = |told: Vec<Value>| {
+            assert_eq!(told.len(), 1, "{version}: {told:?}");
+            let result = &told[0]["result"]["structuredContent"];
+            assert_eq!(*result, json!({"echoed": "on"}), "{version}: {told:?}");
+        };
+        let (mut on_lines, _) = OnLines::open(&server.server, version).await;
+        let (over_http, _) = OverHttp::open(&server.url, version).await;
+        for _ in 0..20 {
+            on_lines.send(&cut_off).await;
+            on_lines.send(&cancelled(7)).await;
+            check(on_lines.ask(&next).await);
+            if version != NEWEST {
+                let _never = over_http.begin(&cut_off).await;
+                assert_eq!(over_http.tell(&cancelled(7)).await, StatusCode::ACCEPTED);
+                check(over_http.ask(&next).await);
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_asks_for_no_progress_is_told_none() {
     let server = TestServer::start(McpOptions::new(fixtures::registry())).await;

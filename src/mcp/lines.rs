@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     refusal::{Refusal, fault, has_id},
+    request_ids::RequestIds,
     unanswered::{Unanswered, answered_by},
 };
 
@@ -37,6 +38,7 @@ pub(super) struct Lines {
     read: mpsc::Receiver<ClientJsonRpcMessage>,
     write: Option<mpsc::Sender<Bytes>>,
     unanswered: Unanswered,
+    ids: RequestIds,
     reader: JoinHandle<()>,
 }
 
@@ -77,7 +79,8 @@ impl Lines {
             let read = reader.read_all(deliver, end_of_input, longest);
             broken.run_until_cancelled(read).await;
         });
-        (Self { read, write: Some(write), unanswered, reader }, Written(writer))
+        let ids = RequestIds::default();
+        (Self { read, write: Some(write), unanswered, ids, reader }, Written(writer))
     }
 }
 
@@ -86,11 +89,15 @@ impl Transport<RoleServer> for Lines {
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let write = self.write.clone();
         let unanswered = self.unanswered.clone();
+        let is_awaited = self.ids.let_out(&mut message);
         async move {
+            if !is_awaited {
+                return Ok(());
+            }
             let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
             let mut line = serde_json::to_vec(&message).map_err(io::Error::other)?;
             line.push(b'\n');
@@ -103,7 +110,9 @@ impl Transport<RoleServer> for Lines {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.read.recv().await
+        let mut message = self.read.recv().await?;
+        self.ids.take_in(&mut message);
+        Some(message)
     }
 
     async fn close(&mut self) -> io::Result<()> {

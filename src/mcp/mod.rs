@@ -19,6 +19,7 @@ mod tools;
 mod server;
 mod refusal;
 mod unanswered;
+mod request_ids;
 mod sessions;
 mod request_body;
 pub mod http;

@@ -31,6 +31,7 @@ use tokio::task::AbortHandle;
 
 use super::{
     refusal::Refusal,
+    request_ids::RequestIds,
     unanswered::{Unanswered, answered_by, progress_of},
 };
 
@@ -80,6 +81,7 @@ pub(super) struct Watched {
     session: SessionId,
     transport: <LocalSessionManager as SessionManager>::Transport,
     unanswered: Unanswered,
+    ids: RequestIds,
     all: BySession,
 }
 
@@ -89,13 +91,15 @@ impl Transport<RoleServer> for Watched {
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let unanswered = self.unanswered.clone();
-        let answer = answered_by(&message);
+        let is_awaited = self.ids.let_out(&mut message);
+        let answer = answered_by(&message).filter(|_| is_awaited);
         answer.iter().for_each(|id| unanswered.answering(id));
-        let sent = self.transport.send(message);
+        let sent = is_awaited.then(|| self.transport.send(message));
         async move {
+            let Some(sent) = sent else { return Ok(()) };
             let sent = sent.await;
             // Not before: the session finds the way of the answer by its id.
             answer.iter().for_each(|id| unanswered.remove(id));
@@ -104,7 +108,9 @@ impl Transport<RoleServer> for Watched {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.transport.receive().await
+        let mut message = self.transport.receive().await?;
+        self.ids.take_in(&mut message);
+        Some(message)
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
@@ -179,7 +185,8 @@ impl SessionManager for Sessions {
         let (session, transport) = self.local.create_session().await?;
         let (unanswered, all) = (Unanswered::default(), self.unanswered.clone());
         all.lock().insert(session.clone(), unanswered.clone());
-        Ok((session.clone(), Watched { session, transport, unanswered, all }))
+        let ids = RequestIds::default();
+        Ok((session.clone(), Watched { session, transport, unanswered, ids, all }))
     }
 
     async fn initialize_session(
