@@ -8,7 +8,6 @@ mod mcp;
 #[path = "support/mcp_raw.rs"]
 mod mcp_raw;
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 #[path = "support/server.rs"]
 mod server;

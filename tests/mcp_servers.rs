@@ -2,7 +2,6 @@
 //! their tools among its actions, whichever way it is told of them.
 
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 
 use std::{

@@ -4,7 +4,6 @@
 #[path = "support/fixtures.rs"]
 mod fixtures;
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 
 use std::{collections::BTreeMap, future::pending, process::Stdio, time::Duration};

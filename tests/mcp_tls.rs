@@ -4,7 +4,6 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 #[path = "support/turns.rs"]
 mod turns;

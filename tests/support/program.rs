@@ -1,5 +1,7 @@
 //! Runs the program of this crate and gathers what it printed.
 
+#![allow(dead_code)]
+
 use std::{process::Stdio, time::Duration};
 
 use tokio::{
