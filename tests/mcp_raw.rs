@@ -85,11 +85,15 @@ async fn nothing_is_written_on_lines_for_a_call_that_was_cancelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_over_http_for_a_call_that_was_cancelled() {
-    for version in VERSIONS.into_iter().filter(|version| *version != NEWEST) {
+    let with_sessions = VERSIONS.into_iter().filter(|version| *version != NEWEST);
+    for (version, is_resumed) in with_sessions.flat_map(|it| [(it, false), (it, true)]) {
         let (registry, mut stopped) = chattering();
         let server = TestServer::start(McpOptions::new(registry)).await;
-        let (client, _) = OverHttp::open(&server.url, version).await;
-        let own = client.listen().await;
+        let (mut client, _) = OverHttp::open(&server.url, version).await;
+        let mut own = match is_resumed {
+            true => None,
+            false => Some(client.listen().await),
+        };
         let mut of_call =
             client.begin(&call_telling("t", call(version, 1, "chatter", json!({})))).await;
         assert!(of_call.next().await.is_some_and(|it| it["params"]["progressToken"] == "t"));
@@ -101,8 +105,12 @@ async fn nothing_is_sent_over_http_for_a_call_that_was_cancelled() {
         let told = client.ask(&call(version, 2, "echo", json!({"word": "on"}))).await;
         assert_eq!(told.len(), 1, "{version}: {told:?}");
         assert_eq!(told[0]["result"]["structuredContent"], json!({"echoed": "on"}));
+        if is_resumed {
+            client.headers = vec![("last-event-id".to_owned(), "0".to_owned())];
+            own = Some(client.listen().await);
+        }
         client.end().await;
-        let told = own.all().await;
+        let told = own.expect("listens").all().await;
         assert!(!told.iter().any(is_of_the_cancelled), "{version}: {told:?}");
     }
 }

@@ -7,7 +7,7 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    future::Future,
+    future::{Future, ready},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -246,12 +246,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionsError> {
         let stream = self.local.create_standalone_stream(id).await?;
-        // The SDK tells here what it has no other place for: the progress of a
-        // request that was cancelled meanwhile.
-        Ok(stream.filter(|event| {
-            let progress = event.message.as_ref().and_then(|message| progress_of(message));
-            std::future::ready(progress.is_none())
-        }))
+        Ok(stream.filter(|event| ready(!is_progress(event))))
     }
 
     async fn resume(
@@ -259,6 +254,15 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionsError> {
-        Ok(self.local.resume(id, last_event_id).await?)
+        // The SDK writes `INDEX/REQUEST` for the stream of a request.
+        let is_standalone = !last_event_id.contains('/');
+        let stream = self.local.resume(id, last_event_id).await?;
+        Ok(stream.filter(move |event| ready(!(is_standalone && is_progress(event)))))
     }
+}
+
+/// Whether an event has no place on a session's own stream. The SDK tells there what
+/// it has no other for: the progress of a request that was cancelled meanwhile.
+fn is_progress(event: &ServerSseMessage) -> bool {
+    event.message.as_ref().is_some_and(|message| progress_of(message).is_some())
 }
