@@ -25,10 +25,11 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
+    http_client::http_client,
+    pauses::Pauses,
     server_list::{McpSource, Reach},
     taken_call::{self, Connected, Line},
     taken_tool::TakenTool,
-    web_client::web_client,
 };
 use crate::action::{Context, Registry, handler};
 
@@ -36,11 +37,6 @@ use crate::action::{Context, Registry, handler};
 const OPENING: Duration = Duration::from_secs(30);
 /// How long it may take to say whether it tells of changes to its list.
 const SUBSCRIBING: Duration = Duration::from_secs(5);
-/// How long after it ended a server is tried again; doubled each time, up to
-/// [`LONGEST_PAUSE`], until it has stood for [`STEADY`].
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-const STEADY: Duration = Duration::from_secs(60);
 /// The most tools that are taken in from one server, on as many pages, and the
 /// most bytes that they have together.
 const MAX_TOOLS: usize = 10_000;
@@ -143,23 +139,9 @@ struct Intake {
     tell: watch::Sender<Standing>,
 }
 
-/// How long the pauses between tries are: the next one.
-struct Pauses(Duration);
-
-impl Pauses {
-    /// The pause after a try that stood for so long.
-    fn after(&mut self, stood: Duration) -> Duration {
-        if stood >= STEADY {
-            self.0 = FIRST_PAUSE;
-        }
-        let next = (self.0 * 2).min(LONGEST_PAUSE);
-        std::mem::replace(&mut self.0, next)
-    }
-}
-
 impl Intake {
     async fn run(mut self, ends: CancellationToken) {
-        let mut pauses = Pauses(FIRST_PAUSE);
+        let mut pauses = Pauses::default();
         while !ends.is_cancelled() {
             let begun = Instant::now();
             let fault = match ends.run_until_cancelled(self.stand()).await {
@@ -238,7 +220,7 @@ impl Intake {
                 ears.serve_with_lifecycle(TokioChildProcess::new(process)?, auto).await
             }
             Reach::Url { url, headers } => {
-                let client = web_client().map_err(|error| Fault::Open(error.to_string()))?;
+                let client = http_client().map_err(|error| Fault::Open(error.to_string()))?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 config.custom_headers = headers.iter().cloned().collect();
                 let transport = StreamableHttpClientTransport::with_client(client, config);
@@ -324,24 +306,5 @@ async fn ended(running: &RunningService<RoleClient, Ears>) {
     const LOOK: Duration = Duration::from_millis(250);
     while !running.is_closed() && !running.peer().is_transport_closed() {
         sleep(LOOK).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_a_bound_until_a_server_has_stood() {
-        let mut pauses = Pauses(FIRST_PAUSE);
-        let mut check = |stood: u64, millis: u64| {
-            let pause = pauses.after(Duration::from_secs(stood));
-            assert_eq!(pause, Duration::from_millis(millis), "after {stood} s");
-        };
-        for millis in [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000] {
-            check(59, millis);
-        }
-        check(60, 500);
-        check(0, 1000);
     }
 }

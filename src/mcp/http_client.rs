@@ -15,7 +15,7 @@ const MAX_REDIRECTS: usize = 10;
 ///
 /// # Errors
 /// Where there is no TLS at all.
-pub(super) fn web_client() -> Result<Client, reqwest::Error> {
+pub(super) fn http_client() -> Result<Client, reqwest::Error> {
     // Another provider in the program is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // Kept connections would stall on delayed acknowledgements, as the SDK found.
