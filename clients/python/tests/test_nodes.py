@@ -12,7 +12,7 @@ from support.proxy import proxying
 from support.server import Server
 
 import a11_grpc
-from a11_grpc import Chunk, Client, Code, Reason, StatusError
+from a11_grpc import Chunk, Client, Code, Reason, Status, StatusError
 
 
 async def collected(client: Client, id: str, **options: Any) -> list[Any]:
@@ -63,6 +63,21 @@ async def test_a_node_that_fails_gives_every_reader_its_status(client: Client) -
             found.append(value)
     assert found == [1]
     assert caught.value.code is Code.DATA_LOSS
+
+
+async def test_a_node_is_failed_by_hand_or_left_unfinished(client: Client) -> None:
+    async def check(id: str, *why: Status | StatusError) -> Status:
+        node = client.write_node(id)
+        await node.write(1)
+        await node.fail(*why)
+        with pytest.raises(StatusError) as caught:
+            await collected(client, id)
+        return caught.value.status
+
+    lost = StatusError(Code.DATA_LOSS, "disk went away")
+    assert await check("by_error", lost) == lost.status
+    assert await check("by_status", lost.status) == lost.status
+    assert (await check("unfinished")).reason is Reason.NOT_FINAL
 
 
 async def test_the_ports_of_a_call_are_nodes_of_its_run(address: str, client: Client) -> None:

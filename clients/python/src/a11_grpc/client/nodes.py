@@ -18,6 +18,7 @@ from a11_grpc.session.core import cost
 from a11_grpc.wire.chunk import JSON
 from a11_grpc.wire.names import check_name
 from a11_grpc.wire.status import (
+    OK,
     Code,
     Reason,
     Status,
@@ -156,11 +157,11 @@ class NodeWriter:
             self._add(self._encoder.end())
             await self._send(None)
 
-    async def fail(self, status: Status) -> None:
-        """Fails the node: every reader gets the status."""
+    async def fail(self, status: Status | StatusError = OK) -> None:
+        """Fails the node: every reader gets the status; without one it is closed, unfinished."""
         if not self._ended:
             self._ended = True
-            await self._send(status)
+            await self._send(status.status if isinstance(status, StatusError) else status)
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,7 +175,7 @@ class NodeWriter:
         if error is None:
             await self.finish()
         elif isinstance(error, StatusError):
-            await self.fail(error.status)
+            await self.fail(error)
         else:
             await self.fail(Status(Code.INTERNAL, Reason.HANDLER_FAILED, f"{kind}: {error}"))
 

@@ -147,12 +147,17 @@ class Context:
         output = self._output(port)
         if output.is_finished:
             raise _broken(f"output {port!r} has ended")
+        encoder = output.encoder
         try:
-            fragment = output.encoder.fragment(value, final=not output.stream)
+            fragments = (
+                [encoder.fragment(value, final=False)] if output.stream else encoder.whole(value)
+            )
         except UnfitError as error:
             raise _broken(f"output {port!r}: {error}") from error
         output.is_finished = not output.stream
-        await self._call.channel.write(fragment)
+        for fragment in fragments:
+            if not await self._call.channel.write(fragment):
+                return
 
     async def finish(self, port: str) -> None:
         """Ends an output.
