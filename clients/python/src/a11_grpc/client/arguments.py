@@ -10,6 +10,9 @@ from a11_grpc.schema import ActionSchema, Port
 from a11_grpc.wire.chunk import OCTETS, Kind
 from a11_grpc.wire.status import Reason, StatusError
 
+MAX_REFS = 16
+"""How many references of a JSON Schema are followed; they may go round in circles."""
+
 
 async def sorted_out(
     schemas: Schemas, action: str, arguments: Mapping[str, Any], *, are_all: bool
@@ -90,16 +93,35 @@ def _takes_none(port: Port) -> bool:
     """Whether None is a value of the input, rather than none at all."""
     if port.kind is not Kind.JSON or port.stream:
         return False
-    return port.required or port.json_schema is None or _accepts_null(port.json_schema)
+    schema = port.json_schema
+    return port.required or schema is None or _accepts_null(schema, schema, MAX_REFS)
 
 
-def _accepts_null(schema: Mapping[str, Any]) -> bool:
-    kind = schema.get("type")
-    if kind is not None:
-        return kind == "null" or (isinstance(kind, list) and "null" in kind)
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            return any(_accepts_null(choice) for choice in schema[key])
-    if "enum" in schema:
-        return None in schema["enum"]
-    return not schema or ("const" in schema and schema["const"] is None)
+def _accepts_null(schema: object, root: object, refs: int) -> bool:
+    """Whether null is valid by a JSON Schema; one that says nothing of it takes it."""
+    if not isinstance(schema, Mapping):
+        return schema is not False
+
+    def accepts(part: object) -> bool:
+        return _accepts_null(part, root, refs)
+
+    kinds = schema.get("type", "null")
+    return (
+        "null" in ([kinds] if isinstance(kinds, str) else kinds)
+        and schema.get("const") is None
+        and None in schema.get("enum", [None])
+        and any(map(accepts, schema.get("anyOf", [True])))
+        and any(map(accepts, schema.get("oneOf", [True])))
+        and all(map(accepts, schema.get("allOf", [])))
+        and not ("not" in schema and accepts(schema["not"]))
+        and ("$ref" not in schema or _accepts_null(*_referred(schema["$ref"], root, refs)))
+    )
+
+
+def _referred(ref: str, root: object, refs: int) -> tuple[object, object, int]:
+    """What a reference within the schema names; what is not found takes no null."""
+    found = root if ref.startswith("#") and refs else False
+    for key in ref.split("/")[1:]:
+        key = key.replace("~1", "/").replace("~0", "~")
+        found = found.get(key, False) if isinstance(found, Mapping) else False
+    return found, root, refs - 1
