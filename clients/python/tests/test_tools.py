@@ -97,4 +97,4 @@ async def test_a_call_by_the_told_name_runs_and_keeps_it(client: Client, address
         (found,) = result.results
         assert (found.name, found.status.code) == (tool["name"], Code.OK)
         # The schema is found by that name: one of a stream is a list.
-        assert found.value == {"said": ["HI"]}
+        assert (found.value, found.outputs) == (["HI"], {"said": ["HI"]})
