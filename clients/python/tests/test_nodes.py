@@ -36,7 +36,6 @@ async def test_a_node_of_another_session_is_read_while_it_is_written(
         async with asyncio.timeout(20), client.write_node("live", "text/plain") as node:
             for text in ("a", "b"):
                 await node.write(text)
-                await node.flush()
                 assert await anext(values) == text
         assert [value async for value in values] == []
 

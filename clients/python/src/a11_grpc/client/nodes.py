@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -125,11 +126,15 @@ class NodeWriter:
         self._encoder = Encoder(place.id, media_type)
         self._waiting: list[NodeFragment] = []
         self._bytes = 0
+        self._sending = asyncio.Lock()
+        self._flushing: asyncio.Task[None] | None = None
         self._seq = 0
         self._ended = False
 
     async def write(self, value: Any) -> None:
         """Writes a value, by the node's media type, or a `Chunk`.
+
+        It is sent at once, and waited for where much is under way; `flush` waits in any case.
 
         Raises:
             StatusError: INVALID_ARGUMENT for a value that does not fit; what the service says.
@@ -144,11 +149,18 @@ class NodeWriter:
         self._add(fragment)
         if self._bytes >= BATCH_BYTES or len(self._waiting) >= BATCH_FRAGMENTS:
             await self.flush()
+        elif self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.ensure_future(self._flush_aside())
+
+    async def _flush_aside(self) -> None:
+        # Whoever writes on sends it again, and hears of it then.
+        with suppress(StatusError):
+            while self._waiting:
+                await self.flush()
 
     async def flush(self) -> None:
         """Waits until the service has everything that was written."""
-        if self._waiting:
-            await self._send(None)
+        await self._send(None)
 
     async def finish(self) -> None:
         """Ends the node."""
@@ -186,9 +198,12 @@ class NodeWriter:
         self._waiting.append(fragment)
 
     async def _send(self, close: Status | None) -> None:
-        await self._nodes.send(self._place, self._waiting, close)
-        self._waiting = []
-        self._bytes = 0
+        async with self._sending:
+            sent = [*self._waiting]
+            if sent or close is not None:
+                await self._nodes.send(self._place, sent, close)
+                del self._waiting[: len(sent)]
+                self._bytes -= sum(map(cost, sent))
 
 
 async def _again(error: StatusError, failures: int) -> int:
