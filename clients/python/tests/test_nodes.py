@@ -12,7 +12,17 @@ from support.proxy import proxying
 from support.server import Server
 
 import a11_grpc
-from a11_grpc import Chunk, Client, Code, Reason, Status, StatusError
+from a11_grpc import (
+    ActionSchema,
+    Chunk,
+    Client,
+    Code,
+    Context,
+    Port,
+    Reason,
+    Status,
+    StatusError,
+)
 
 
 async def collected(client: Client, id: str, **options: Any) -> list[Any]:
@@ -106,6 +116,29 @@ async def test_the_ports_of_a_call_are_nodes_of_its_run(address: str, client: Cl
     with pytest.raises(StatusError) as caught:
         await collected(client, "output", run=uuid.uuid4().hex)
     assert caught.value.reason is Reason.UNKNOWN_NODE
+
+
+async def test_an_output_that_its_handler_fails_gives_every_reader_the_status(
+    client: Client,
+) -> None:
+    registry, run = a11_grpc.Registry(), uuid.uuid4().hex
+    lost = StatusError(Code.DATA_LOSS, "disk went away")
+    schema = ActionSchema("n_lose", outputs=[Port.text("one", stream=True), Port.text("two")])
+
+    async def lose(ctx: Context) -> None:
+        await ctx.write("one", "a")
+        ctx.fail("one", lost)
+        ctx.fail("two", lost.status)
+
+    registry.register(schema, lose)
+    await client.host(registry)
+    call = await client.with_options(headers={"x-a11-run": run}).start("n_lose")
+    events = [event async for event in call]
+    assert events[0] == a11_grpc.Output("one", "a")
+    for port in ("one", "two"):
+        with pytest.raises(StatusError, match="disk went away") as caught:
+            await collected(client, port, run=run)
+        assert (caught.value.code, caught.value.reason) == (Code.DATA_LOSS, Reason.HANDLER_FAILED)
 
 
 async def test_misuse_is_refused(client: Client) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from a11_grpc._proto.action_pb2 import ActionSchema as ActionMessage
 from a11_grpc._proto.action_pb2 import LogEntry, PortBinding
 from a11_grpc._proto.peer_service_pb2 import CallFrame
-from a11_grpc.hosting.context import Context
+from a11_grpc.hosting.context import Context, handler_failure
 from a11_grpc.hosting.input import Input
 from a11_grpc.hosting.registry import Entry, Registry
 from a11_grpc.hosting.watch import Watch
@@ -198,10 +198,7 @@ class HostedCall:
         except asyncio.CancelledError:
             status = Status.of(Reason.CANCELLED, "the handler was cancelled")
         except StatusError as error:
-            status = error.status
-            if status.is_ok or status.reason is Reason.UNSPECIFIED:
-                code = status.code if not status.is_ok else Code.INTERNAL
-                status = Status(code, Reason.HANDLER_FAILED, status.message, status.details)
+            status = handler_failure(error)
         except (Exception, SystemExit, GeneratorExit) as error:
             log.exception("action %r failed", self._entry.schema.name)
             message = f"handler failed: {type(error).__name__}: {error}"
