@@ -9,7 +9,7 @@ import pytest
 from support.acceptor import accepting
 
 import a11_grpc
-from a11_grpc import Client, Reason, Registry, StatusError
+from a11_grpc import Call, Client, Reason, Registry, StatusError
 from a11_grpc._proto.action_pb2 import PortBinding
 from a11_grpc._proto.chunk_pb2 import Chunk, NodeFragment
 from a11_grpc._proto.peer_service_pb2 import CallFrame
@@ -63,6 +63,48 @@ async def test_a_started_call_takes_what_is_not_given_while_it_runs(client: Clie
         await call.write("more", 3)
         await call.close("more")
         assert await call.result() == 6
+
+
+async def test_a_result_waits_for_no_input_that_nobody_has_begun(client: Client) -> None:
+    async def add(x: int, y: int = 2, more: AsyncIterator[int] | None = None) -> int:
+        return x + y + await total(more)
+
+    registry = Registry()
+    registry.action(name="l_sum")(add)
+    await client.host(registry)
+
+    async def refused(call: Call, port: str, why: str) -> None:
+        with pytest.raises(StatusError) as caught:
+            await call.write(port, 1)
+        assert caught.value.reason is Reason.NODE_CLOSED
+        assert caught.value.message == f"input {port!r} has ended: {why}"
+
+    async with asyncio.timeout(20):
+        call = await client.start("l_sum", x=1)
+        await call.write("more", 3)
+        asking = asyncio.ensure_future(call.result())
+        # It has not been asked before this task waits.
+        await asyncio.sleep(0)
+        await refused(call, "x", "it was given when the call was started")
+        await refused(call, "y", "nothing had been written to it when the result was asked for")
+        # One that was begun is its writer's.
+        await call.write("more", 4)
+        await call.close("more")
+        await refused(call, "more", "it was closed")
+        for port in ("more", "y", "x"):
+            await call.close(port)
+        assert await asking == 1 + 2 + 3 + 4
+
+        call = await client.start("l_sum")
+        with pytest.raises(StatusError, match="bytes have no place in JSON"):
+            await call.write("x", b"1")
+        await call.write("x", 1)
+        await refused(call, "x", "it takes one value")
+        assert await call.result() == 1 + 2
+
+        with pytest.raises(StatusError, match="input 'x' is required") as caught:
+            await (await client.start("l_sum", y=1)).result()
+        assert caught.value.reason is Reason.MISSING_INPUT
 
 
 async def test_inputs_that_a_caller_does_not_list_have_ended() -> None:

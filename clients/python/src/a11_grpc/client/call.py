@@ -17,7 +17,7 @@ from a11_grpc.schema import ActionSchema, Port
 from a11_grpc.session.core import NewCall, Room, events
 from a11_grpc.session.inbox import Inbox
 from a11_grpc.session.session import Channel, ChannelEvent, Session
-from a11_grpc.wire.status import Reason, Status, StatusError
+from a11_grpc.wire.status import OK, Reason, Status, StatusError
 from a11_grpc.wire.values import Encoder, UnfitError
 
 log = logging.getLogger("a11_grpc.client")
@@ -46,6 +46,8 @@ class Call:
         self._held_logs = 0
         self._displaced = 0
         self._encoders: dict[str, Encoder] = {}
+        self._unwritten = dict.fromkeys(new.inputs or ())
+        self._ended: dict[str, str] = {}  # Inputs, and why they take no more.
         self._outputs = {port.name: Reading(port) for port in schema.outputs}
         self._values: dict[str, Any] = {
             port.name: [] if port.stream else None for port in schema.outputs
@@ -75,6 +77,7 @@ class Call:
             StatusError: INVALID_ARGUMENT, naming the input whose value does not fit.
         """
         for name, value in arguments.items():
+            self._end_input(name, "it was given when the call was started")
             if not self._input(name).stream:
                 self._give_whole(name, value)
             elif isinstance(value, AsyncIterable):
@@ -126,19 +129,39 @@ class Call:
         """Writes a value to an input, waiting for room: one of a stream, the one of another.
 
         Raises:
-            StatusError: INVALID_ARGUMENT where there is no such input, or the value does not fit.
+            StatusError: INVALID_ARGUMENT where there is no such input, or the value does not fit;
+                FAILED_PRECONDITION (NODE_CLOSED) where the input has ended.
         """
         declared = self._input(port)
-        await self._send(self._fragments(port, value, final=not declared.stream))
+        if (why := self._ended.get(port)) is not None:
+            raise StatusError.of(Reason.NODE_CLOSED, f"input {port!r} has ended: {why}")
+        fragments = self._fragments(port, value, final=not declared.stream)
+        if declared.stream:
+            self._unwritten.pop(port, None)
+        else:
+            self._end_input(port, "it takes one value")
+        await self._send(fragments)
 
     async def close(self, port: str) -> None:
-        """Ends an input.
+        """Ends an input, if it has not ended.
 
         Raises:
             StatusError: INVALID_ARGUMENT where there is no such input.
         """
         self._input(port)
-        await self._channel.write(self._encoder(port).end())
+        if port not in self._ended:
+            self._end_input(port, "it was closed")
+            await self._channel.write(self._encoder(port).end())
+
+    def _end_input(self, port: str, why: str) -> None:
+        self._unwritten.pop(port, None)
+        self._ended[port] = why
+
+    def _end_unwritten(self) -> None:
+        for port in [*self._unwritten]:
+            self._end_input(port, "nothing had been written to it when the result was asked for")
+            # Not with a final piece: another program may have written one, to a node of the run.
+            self._channel.close(port, OK)
 
     def cancel(self, reason: str = "the caller cancelled the call") -> None:
         """Cancels the call, if it has not ended. Nothing more comes of it but `Finished`."""
@@ -160,12 +183,14 @@ class Call:
     async def result(self) -> Any:
         """What the action put out: the value of its one output, or a dict of several.
 
-        Asked again it says the same. Cancelling the wait cancels the call.
+        Inputs that nothing was written to end here; those that were begun are left to whoever
+        writes them. Asked again it says the same. Cancelling the wait cancels the call.
 
         Raises:
             StatusError: The status that the call ended with.
         """
         values = self._values
+        self._end_unwritten()
         try:
             async for event in self:
                 if isinstance(event, Output):
