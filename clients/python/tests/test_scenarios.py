@@ -7,19 +7,18 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
 from grpc import aio
+from support.pace import MIB, Memory, keep_their_rate
 from support.server import Server, serving
 
 import a11_grpc
 from a11_grpc import Client, Code, Context, Reason, Registry, StatusError
 from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
 from a11_grpc._proto.peer_service_pb2_grpc import PeerServiceStub
-
-MIB = 1 << 20
 
 
 async def test_headers_of_a_silent_stream_arrive_at_once(address: str) -> None:
@@ -55,14 +54,14 @@ async def test_a_stream_that_nobody_reads_holds_up_no_other(server: Server, clie
 
     async with asyncio.timeout(60):
         without = min([await seconds() for _ in range(4)])
-        before = resident(server)
+        memory = Memory(server)
         async with await client.start("s_flow", which=0, count=100_000):
             while not written[0]:
                 await client.ping()
             await keep_their_rate(seconds, without)
             # Its windows between host, service and caller, and not a byte more.
             assert written[0] * 16_000 < 4 * MIB
-            assert growth(server, before) < 32 * MIB
+            assert memory.grown < 32 * MIB
 
 
 async def test_a_slow_consumer_holds_up_its_writer_and_nobody_else(
@@ -105,13 +104,13 @@ async def test_a_slow_consumer_holds_up_its_writer_and_nobody_else(
             if number < pieces:
                 room.release()
             assert await client.call("s_quick", number=number) == number
-        grown.append(growth(server, before))
+        grown.append(memory.grown)
         # Its windows between caller, service and host, and not a byte more.
         assert (sent - taken) * len(piece) < 4 * MIB
         return time.perf_counter() - began
 
     grown: list[int] = []
-    before = resident(server)
+    memory = Memory(server)
     async with asyncio.timeout(60 + count / 50):
         alone = min([await seconds() for _ in range(8)])
         feeding = asyncio.ensure_future(client.call("s_slow", blobs=blobs()))
@@ -126,32 +125,6 @@ async def test_a_slow_consumer_holds_up_its_writer_and_nobody_else(
         assert await feeding == count * len(piece)
     # However much it was.
     assert max(grown) < 32 * MIB
-
-
-async def keep_their_rate(seconds: Callable[[], Awaitable[float]], alone: float) -> None:
-    """Within twice the time; the machine has other things to do, so the best of many counts."""
-    best = min([await seconds() for _ in range(4)])
-    for _ in range(40):
-        if best < 2 * alone:
-            return
-        best = min(best, await seconds())
-    raise AssertionError(f"it takes {best:.3f} s, and {alone:.3f} s alone")
-
-
-def resident(server: Server) -> tuple[int, int]:
-    """How much memory the service has, and this process."""
-    return server.resident_bytes(), resident_bytes()
-
-
-def growth(server: Server, before: tuple[int, int]) -> int:
-    """How much more it is, of the one or the other."""
-    return max(now - then for now, then in zip(resident(server), before, strict=True))
-
-
-def resident_bytes() -> int:
-    """How much memory this process has."""
-    with open("/proc/self/statm") as file:  # noqa: PTH123 (not a file, really)
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 # With gRPC's synchronous API. Of its asyncio API a write that fails may hide the status that came;
