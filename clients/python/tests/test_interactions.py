@@ -160,6 +160,48 @@ async def test_unknown_fields_are_read_back_as_the_same_bytes(storing: Client) -
         assert (await anext(watching)).interaction.SerializeToString(deterministic=True) == data
 
 
+async def test_odd_json_is_kept_and_read_back_or_refused_at_the_door(storing: Client) -> None:
+    """Scenario 16."""
+
+    def nested(depth: int) -> str:
+        return "[" * depth + "]" * depth
+
+    async def check(fields: str, said: str | None) -> None:
+        id = f"x{len(checked)}"
+        checked.append(fields)
+        text = f'{{"id": "{id}", {fields}}}'
+        if said is None:
+            await storing.interactions.append("talk", text)
+            found = (await storing.interactions.get("talk", id)).interaction
+            assert found == interaction.from_json(text)
+            # As a message it is the same interaction, and as its own JSON.
+            assert (await storing.interactions.append("talk", found)).existed
+            assert (await storing.interactions.append("talk", interaction.to_json(found))).existed
+            return
+        with pytest.raises(StatusError, match=said) as caught:
+            await storing.interactions.append("talk", text)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+        with pytest.raises(StatusError):
+            interaction.from_json(text)
+
+    checked: list[str] = []
+    largest = (1 << 63) - 1
+    await check(f'"created_at_millis": {largest}', None)
+    await check(f'"created_at_millis": {largest + 1}', "created_at_millis")
+    await check(f'"status": {{"code": 5, "details": [null, {{"n": {largest}, "a": null}}]}}', None)
+    await check('"status": {"details": [NaN]}', "not JSON")
+    await check('"content": [{"data": "/+8"}, {"data": "/+8="}]', None)
+    await check('"content": [{"data": "_-8="}]', "not base64")
+    await check('"model": "\\ud800"', "not JSON")
+    for depth in (30, 33, 40, 101):
+        await check(f'"status": {{"details": [{nested(depth)}]}}', None)
+    await check(f'"status": {{"details": [{nested(100_000)}]}}', "recursion limit")
+    with pytest.raises(StatusError, match="surrogate"):
+        await storing.interactions.append("talk", '{"id": "\ud800"}')
+    listed = [record.id async for record in storing.interactions.list("talk")]
+    assert len(listed) == 7
+
+
 async def test_the_forks_of_a_conversation_are_listed(storing: Client) -> None:
     interactions = storing.interactions
     first, lone = user_turn("a", id="a"), user_turn("lone", id="lone")
