@@ -117,7 +117,7 @@ async def test_a_slow_consumer_holds_up_its_writer_and_nobody_else(
         await keep_their_rate(seconds, alone)
         assert 0 < sent < count
         assert taken == 0
-        await keep_their_rate(lambda: seconds(pieces=25), alone)
+        await keep_their_rate(lambda: seconds(pieces=10), alone)
         for _ in range(count):
             room.release()
         while not feeding.done():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from support.server import Server
 
 MIB = 1 << 20
+PATIENCE = 15.0
+"""How long a busy machine may take to have a quiet moment, in seconds."""
 
 
 class Memory:
@@ -31,9 +34,8 @@ class Memory:
 
 async def keep_their_rate(seconds: Callable[[], Awaitable[float]], alone: float) -> None:
     """Within twice the time; the machine has other things to do, so the best of many counts."""
+    patience = time.monotonic() + PATIENCE
     best = min([await seconds() for _ in range(4)])
-    for _ in range(40):
-        if best < 2 * alone:
-            return
+    while best >= 2 * alone:
+        assert time.monotonic() < patience, f"it takes {best:.3f} s, and {alone:.3f} s alone"
         best = min(best, await seconds())
-    raise AssertionError(f"it takes {best:.3f} s, and {alone:.3f} s alone")
