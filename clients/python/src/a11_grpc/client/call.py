@@ -279,6 +279,9 @@ class Call:
         except ValueError as error:
             message = f"output {fragment.id!r}: {error}"
             self._fail(StatusError.of(Reason.INVALID_OUTPUT, message))
+        except StatusError as error:
+            message = f"output {fragment.id!r}: {error.message}"
+            self._fail(StatusError.of(error.reason, message))
         self._channel.consume(fragment)
 
     def _end(self, status: Status) -> None:

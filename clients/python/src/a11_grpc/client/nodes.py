@@ -75,7 +75,7 @@ class Nodes:
                         return
                     for fragment in message.fragments.fragments:
                         offset = fragment.seq + 1
-                        chunk = decoder.chunk(fragment.chunk)
+                        chunk = decoder.chunk(fragment)
                         if chunk is not None:
                             yield decoder.value(chunk)
                 error = StatusError(Code.UNAVAILABLE, "the stream ended before the node did")

@@ -21,6 +21,7 @@ from a11_grpc.wire.chunk import (
     kind_of,
 )
 from a11_grpc.wire.json import as_text, dump_json, load_json
+from a11_grpc.wire.status import Reason, StatusError
 
 MAX_PIECE_BYTES = 4 << 20
 """How much of a single value shares a fragment: a frame has room for 16 MiB, as a rule."""
@@ -126,8 +127,18 @@ class Decoder:
         self._port_type = media_type
         self._media_type = media_type
 
-    def chunk(self, message: ChunkMessage) -> Chunk | None:
-        """The chunk of a fragment, with its media type; None for one without a value."""
+    def chunk(self, fragment: NodeFragment) -> Chunk | None:
+        """The chunk of a fragment, with its media type; None for one without a value.
+
+        Raises:
+            StatusError: UNIMPLEMENTED for one that says which node the value is in.
+        """
+        if fragment.HasField("node_ref"):
+            message = f"the value is in node {fragment.node_ref.id!r}, where nobody goes"
+            raise StatusError.of(Reason.UNSUPPORTED, message)
+        return self._chunk(fragment.chunk)
+
+    def _chunk(self, message: ChunkMessage) -> Chunk | None:
         said = message.metadata.media_type
         if not said:
             said = self._media_type
