@@ -6,6 +6,7 @@ use std::sync::Arc;
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::client::{Client, Peer};
 use a11_grpc::wire::{Chunk, Reason, Status};
+use futures::TryStreamExt as _;
 
 use crate::service::Service;
 
@@ -89,8 +90,9 @@ async fn an_input_that_the_client_has_not_heard_of_is_waited_for_by_nobody() {
     let run = |context: Context| async move {
         let told: i64 = context.read("a").await?;
         let times: Option<i64> = context.read_optional("times").await?;
-        let others: Vec<i64> = context.read_stream("others")?.try_collect().await?;
-        context.write("told", &(told * times.unwrap_or(10) + others.iter().sum::<i64>())).await
+        let others: Vec<i64> = context.read_stream::<i64>("others")?.try_collect().await?;
+        let told = told * times.unwrap_or(10) + others.iter().sum::<i64>();
+        context.write("told", &told).await
     };
     service.registry.register(schema.build(), handler(run)).expect("registers");
     assert_eq!(told(&client, "a", 2).await, Ok(20));
