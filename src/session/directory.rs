@@ -349,7 +349,7 @@ impl State {
         }
         // It may be a host itself, of what it published before.
         served.action.remove(session.id());
-        let holders = served.action.hosts();
+        let holders = served.action.sessions();
         if let Some(holder) = holders.iter().find(|holder| holder.is_connected()) {
             let refusal = taken(described(holder, holders.len() - 1));
             self.waiting.entry(name).or_default().push(session.id().to_owned());
@@ -411,7 +411,7 @@ impl State {
         self.wait_no_longer(session, name);
         let Some(served) = self.served.get(name) else { return };
         served.action.remove(session);
-        if !served.action.hosts().is_empty() {
+        if !served.action.sessions().is_empty() {
             return;
         }
         self.served.remove(name);

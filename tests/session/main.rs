@@ -3,6 +3,7 @@
 
 mod frames;
 mod hosting;
+mod hosts;
 mod inputs;
 mod names;
 mod nodes;

@@ -17,7 +17,7 @@ use super::{
     hosting,
     state::{CallState, State, Work},
 };
-use crate::action::{Handlers, Registry};
+use crate::action::{Handlers, Host, Registry};
 use crate::session::core::{Connection, Core, NewCall};
 use crate::session::run_nodes::RunNodes;
 use crate::wire::{Reason, Status, pb};
@@ -77,6 +77,17 @@ impl Session {
     /// Its id: what `a11://SESSION` names.
     pub fn id(&self) -> &str {
         &self.0.parts.id
+    }
+
+    /// So much of its id that people tell sessions apart by it; with all of it the
+    /// session's actions and nodes could be reached.
+    pub fn short_id(&self) -> &str {
+        self.id().get(..8).unwrap_or_default()
+    }
+
+    /// What it is for those who ask who runs an action.
+    pub(super) fn as_host(&self) -> Host {
+        Host::Peer { name: self.peer().to_owned(), session: self.short_id().to_owned() }
     }
 
     /// Who the other side is, for people and logs.

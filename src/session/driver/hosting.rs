@@ -37,16 +37,8 @@ struct Hosted {
 }
 
 fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
-    let pb::CallFrame {
-        call,
-        id,
-        action,
-        headers,
-        timeout,
-        inputs,
-        outputs,
-        only_listed_inputs,
-    } = frame;
+    let pb::CallFrame { call, id, action, headers, timeout, inputs, outputs, only_listed_inputs } =
+        frame;
     let parts = session.parts();
     let entry = parts.registry.runnable(&action)?;
     let schema = entry.schema();
