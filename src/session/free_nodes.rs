@@ -51,6 +51,11 @@ impl FreeNodes {
         self.0.directory.runs()
     }
 
+    /// How many nodes there are, of all sessions.
+    pub fn count(&self) -> usize {
+        self.0.nodes.lock().values().map(HashMap::len).sum()
+    }
+
     /// A node for a reader, made when it is first named. One that nobody has begun
     /// to write goes with its last reader.
     ///
@@ -225,4 +230,111 @@ impl Drop for Writing {
 
 fn invalid(error: crate::wire::NameError) -> Status {
     Status::of(Reason::InvalidRequest, format!("id: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::action::{Handlers, Registry};
+    use crate::node::Reader;
+    use crate::session::Config;
+    use crate::wire::Chunk;
+
+    const ID: &str = "notes";
+
+    /// Nodes, and a session that they can belong to.
+    fn nodes() -> (FreeNodes, Session) {
+        let registry = Arc::new(Registry::new());
+        let handlers = Arc::new(Handlers::default());
+        let directory = Directory::new(registry, handlers, Config::default());
+        let (session, _) = directory.open("p".into(), None).expect("there is room");
+        (FreeNodes::new(directory), session)
+    }
+
+    /// Writes a value and leaves.
+    async fn write(nodes: &FreeNodes, session: &Session, value: &str, is_last: bool) {
+        let writing = nodes.write(session.id(), ID).expect("is attached");
+        let mut writer = writing.node().writer();
+        writer.send(Chunk::text(value)).await.expect("is taken");
+        if is_last {
+            writer.finish().await.expect("ends");
+        }
+    }
+
+    fn read(nodes: &FreeNodes, session: &Session) -> (Reading, Reader) {
+        let reading = nodes.read(session.id(), ID).expect("is attached");
+        let reader = reading.node().reader_from(0);
+        (reading, reader)
+    }
+
+    /// The values of a node, and how it ended.
+    async fn all(reader: &mut Reader) -> (usize, Status) {
+        let mut count = 0;
+        loop {
+            match reader.next().await {
+                Ok(Some(piece)) => count += usize::from(!piece.is_null()),
+                Ok(None) => return (count, Status::ok()),
+                Err(status) => return (count, status),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_kept_for_late_readers_for_its_time_and_no_longer() {
+        let (nodes, session) = nodes();
+        write(&nodes, &session, "a", true).await;
+        tokio::time::sleep(KEPT - Duration::from_secs(1)).await;
+        let (reading, mut reader) = read(&nodes, &session);
+        assert_eq!(all(&mut reader).await, (1, Status::ok()));
+        drop((reading, reader));
+        assert_eq!(nodes.count(), 1);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(nodes.count(), 0);
+        // Who names it now names another.
+        let (_reading, reader) = read(&nodes, &session);
+        assert_eq!((reader.ending(), nodes.count()), (None, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_left_is_waited_for_and_then_its_readers_are_told() {
+        let (nodes, session) = nodes();
+        write(&nodes, &session, "a", false).await;
+        let (_reading, mut reader) = read(&nodes, &session);
+        tokio::time::sleep(KEPT - Duration::from_secs(1)).await;
+        // It comes back, and has all of its time again.
+        write(&nodes, &session, "b", false).await;
+        let again = tokio::time::Instant::now();
+        let (count, status) = all(&mut reader).await;
+        assert_eq!((count, status.reason), (2, Reason::PeerLost), "{status}");
+        assert!(again.elapsed() >= KEPT && again.elapsed() < KEPT + Duration::from_secs(1));
+        assert_eq!(nodes.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_writer_of_two_that_stays_is_enough() {
+        let (nodes, session) = nodes();
+        let stays = nodes.write(session.id(), ID).expect("is attached");
+        write(&nodes, &session, "a", false).await;
+        tokio::time::sleep(2 * KEPT).await;
+        stays.node().writer().finish().await.expect("still takes more");
+        drop(stays);
+        let (_reading, mut reader) = read(&nodes, &session);
+        assert_eq!(all(&mut reader).await, (1, Status::ok()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_nodes_of_a_session_go_with_it_and_their_readers_are_told() {
+        let (nodes, session) = nodes();
+        write(&nodes, &session, "a", false).await;
+        let (_reading, mut reader) = read(&nodes, &session);
+        let began = tokio::time::Instant::now();
+        session.end(Status::ok());
+        let (count, status) = all(&mut reader).await;
+        assert_eq!((count, status.reason), (1, Reason::PeerLost), "{status}");
+        assert_eq!((nodes.count(), began.elapsed()), (0, Duration::ZERO));
+        let refused = nodes.read(session.id(), ID).err().expect("is gone");
+        assert_eq!(refused.reason, Reason::UnknownSession);
+    }
 }

@@ -1,6 +1,7 @@
 //! Programs attached to a service over real connections: they host, they call
 //! each other, and a connection that breaks is not noticed.
 
+mod baseline;
 mod frames;
 mod hosting;
 mod hosts;
