@@ -76,6 +76,8 @@ struct Attachment {
     token: Bytes,
     /// All it publishes, those that are refused for their names included.
     actions: HashMap<Name, ActionSchema>,
+    /// The text of these, in bytes.
+    text_bytes: usize,
 }
 
 struct Served {
@@ -188,8 +190,12 @@ impl Directory {
         let token: Bytes =
             [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat().into();
         state.tokens.insert(token.clone(), id.clone());
-        let attachment =
-            Attachment { session: session.clone(), token: token.clone(), actions: HashMap::new() };
+        let attachment = Attachment {
+            session: session.clone(),
+            token: token.clone(),
+            actions: HashMap::new(),
+            text_bytes: 0,
+        };
         state.sessions.insert(id, attachment);
         Ok((session, token))
     }
@@ -312,11 +318,13 @@ impl State {
         if attached.actions.len() >= MAX_PUBLISHED && !attached.actions.contains_key(&name) {
             return Err(too_much(name.as_str()));
         }
-        let others = attached.actions.values().filter(|it| *it.name() != name);
-        let text = others.map(ActionSchema::text_bytes).sum::<usize>() + schema.text_bytes();
-        if text > MAX_PUBLISHED_BYTES {
+        // Kept, not summed up: this is done for each action, and all sessions wait.
+        let replaced = attached.actions.get(&name).map_or(0, ActionSchema::text_bytes);
+        let text_bytes = attached.text_bytes - replaced + schema.text_bytes();
+        if text_bytes > MAX_PUBLISHED_BYTES {
             return Err(too_much(name.as_str()));
         }
+        attached.text_bytes = text_bytes;
         // Reached by the session's id even where the name is taken.
         attached.actions.insert(name.clone(), schema.clone());
         self.serve(registry, session, name, schema)
@@ -367,11 +375,11 @@ impl State {
     /// Whether there was such an action.
     fn withdraw(&mut self, registry: &Registry, session: &str, name: &str) -> bool {
         let attached = self.sessions.get_mut(session);
-        let withdrawn = attached.is_some_and(|it| it.actions.remove(name).is_some());
-        if withdrawn {
-            self.unserve(registry, session, name);
-        }
-        withdrawn
+        let Some(attached) = attached else { return false };
+        let Some(schema) = attached.actions.remove(name) else { return false };
+        attached.text_bytes -= schema.text_bytes();
+        self.unserve(registry, session, name);
+        true
     }
 
     /// A program that was started anew while its old connection still seemed to

@@ -8,6 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     directory::Directory,
@@ -36,8 +37,10 @@ struct Kept {
     readers: usize,
     /// Somebody writes it, or did.
     had_writer: bool,
-    /// How often something happened that ends a wait.
-    generation: u64,
+    /// Until when it is kept, where nobody writes it.
+    until: Option<Instant>,
+    /// Whether a task waits for that time.
+    is_watched: bool,
 }
 
 impl FreeNodes {
@@ -79,7 +82,7 @@ impl FreeNodes {
         let node = self.with(session, id, |kept| {
             kept.writers += 1;
             kept.had_writer = true;
-            kept.generation += 1;
+            kept.until = None;
             kept.node.clone()
         })?;
         let id = Name::new(id).map_err(invalid)?;
@@ -110,7 +113,8 @@ impl FreeNodes {
             writers: 0,
             readers: 0,
             had_writer: false,
-            generation: 0,
+            until: None,
+            is_watched: false,
         });
         Ok(use_it(kept))
     }
@@ -132,37 +136,48 @@ impl FreeNodes {
 
     /// A writer is gone. The node waits for another, or for late readers.
     fn writer_left(&self, session: &str, id: &Name) {
-        let generation = {
-            let mut nodes = self.0.nodes.lock();
-            let Some(kept) = nodes.get_mut(session).and_then(|nodes| nodes.get_mut(id)) else {
-                return;
-            };
-            kept.writers -= 1;
-            kept.generation += 1;
-            if kept.writers > 0 {
-                return;
-            }
-            kept.generation
-        };
-        let inner = Arc::downgrade(&self.0);
-        let (session, id) = (session.to_owned(), id.clone());
-        self.0.directory.tasks().spawn(async move {
-            let Some(stop) = inner.upgrade().map(|it| it.directory.stop().clone()) else { return };
-            tokio::select! {
-                () = tokio::time::sleep(KEPT) => {}
-                () = stop.cancelled() => {}
-            }
+        // Nothing is kept of a session that is over.
+        let Ok(attached) = self.0.directory.session(session) else { return };
+        let mut nodes = self.0.nodes.lock();
+        let Some(kept) = nodes.get_mut(session).and_then(|nodes| nodes.get_mut(id)) else { return };
+        kept.writers -= 1;
+        if kept.writers > 0 {
+            return;
+        }
+        kept.until = Some(Instant::now() + KEPT);
+        // One task a node, however often its writers come and go.
+        if !std::mem::replace(&mut kept.is_watched, true) {
+            let watch = watch(Arc::downgrade(&self.0), attached, id.clone());
+            self.0.directory.tasks().spawn(watch);
+        }
+    }
+}
+
+/// Lets go of a node whose time has come, unless somebody writes it again.
+async fn watch(inner: Weak<Inner>, session: Session, id: Name) {
+    loop {
+        let (until, stop) = {
             let Some(inner) = inner.upgrade() else { return };
+            let stop = inner.directory.stop().clone();
             let mut nodes = inner.nodes.lock();
-            let Some(of_session) = nodes.get_mut(&session) else { return };
-            if of_session.get(&id).is_some_and(|kept| kept.generation == generation)
-                && let Some(kept) = of_session.remove(&id)
-            {
+            let Some(of_session) = nodes.get_mut(session.id()) else { return };
+            let Some(kept) = of_session.get_mut(&id) else { return };
+            kept.is_watched = kept.until.is_some();
+            let Some(until) = kept.until else { return };
+            if until <= Instant::now() || stop.is_cancelled() {
                 let message = format!("the writer of node {id:?} left and did not come back");
                 // A node that is complete or closed stays as it is.
                 kept.node.fail(Status::of(Reason::PeerLost, message));
+                of_session.remove(&id);
+                return;
             }
-        });
+            (until, stop)
+        };
+        tokio::select! {
+            () = sleep_until(until) => {}
+            () = stop.cancelled() => {}
+            () = session.ended() => return,
+        }
     }
 }
 
@@ -310,6 +325,21 @@ mod tests {
         assert_eq!((count, status.reason), (2, Reason::PeerLost), "{status}");
         assert!(again.elapsed() >= KEPT && again.elapsed() < KEPT + Duration::from_secs(1));
         assert_eq!(nodes.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writers_that_come_and_go_leave_one_task_which_ends_with_the_session() {
+        let (nodes, session) = nodes();
+        for _ in 0..100 {
+            write(&nodes, &session, "a", false).await;
+        }
+        let tasks = nodes.0.directory.tasks();
+        assert_eq!(tasks.len(), 2, "for the node, and for the session");
+        let began = Instant::now();
+        session.end(Status::ok());
+        tasks.close();
+        tasks.wait().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

@@ -144,3 +144,22 @@ async fn what_a_session_publishes_past_its_bounds_is_refused_by_name() {
     check(5, 1_000_000, &["a0004"]).await;
     check(4, 1_000_000, &[]).await;
 }
+
+#[tokio::test]
+async fn what_is_withdrawn_counts_no_longer() {
+    let service = Service::start().await;
+    let hosted = Arc::new(Registry::new());
+    let peer = Peer::host(hosted.clone()).connect(service.channel().await).await;
+    let peer = peer.expect("attaches");
+    for _ in 0..3 {
+        for at in 0..4 {
+            let schema = ActionSchema::builder(format!("a{at}")).describe("x".repeat(1_000_000));
+            let run = handler(|_: Context| async { Ok(()) });
+            hosted.register(schema.build(), run).expect("registers");
+        }
+        service.until(|registry| registry.entries(None).len() == 4).await;
+        hosted.entries(None).iter().for_each(|it| drop(hosted.remove(it.schema().name().as_str())));
+        service.until(|registry| registry.entries(None).is_empty()).await;
+    }
+    assert!(peer.refused().is_empty());
+}

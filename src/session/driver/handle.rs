@@ -69,6 +69,7 @@ impl Session {
             core,
             calls: HashMap::new(),
             publishing: Default::default(),
+            attachments: 0,
             changed: Arc::default(),
         };
         Self(Arc::new(Inner { parts, state: Mutex::new(state), over: CancellationToken::new() }))
@@ -112,6 +113,7 @@ impl Session {
     ) -> Result<u64, Status> {
         self.with(|state| {
             state.core.attach(connection, received, now)?;
+            state.attachments += 1;
             Ok(state.core.received())
         })
     }
@@ -303,25 +305,27 @@ impl Session {
         })
     }
 
-    /// Keeps the time while there is no connection: returns once there is one
-    /// again, or the session is over.
+    /// Keeps the time while there is no connection: returns as soon as there has
+    /// been one again, whose end is another's to wait for, or the session is over.
     pub async fn keep_until_resumed(&self) {
+        let begun = self.look(|state| state.attachments);
         loop {
-            let due = self.look(|state| match state.core.is_connected() {
-                true => None,
-                false => state.core.next_timeout(),
+            let (due, changed) = self.look(|state| {
+                let keeps = !state.core.is_connected() && state.attachments == begun;
+                let due = state.core.next_timeout().filter(|_| keeps);
+                (due, state.changed.clone())
             });
             let Some(due) = due else { return };
             // Ending it from outside ends the wait.
             tokio::select! {
-                () = tokio::time::sleep_until(due.into()) => {}
+                () = tokio::time::sleep_until(due.into()) => self.with(|state| {
+                    if !state.core.is_connected() {
+                        state.core.handle_timeout(Instant::now());
+                    }
+                }),
+                () = changed.notified() => {}
                 () = self.ended() => return,
             }
-            self.with(|state| {
-                if !state.core.is_connected() {
-                    state.core.handle_timeout(Instant::now());
-                }
-            });
         }
     }
 }
