@@ -419,7 +419,7 @@ impl State {
         self.wait_no_longer(session, name);
         let Some(served) = self.served.get(name) else { return };
         served.action.remove(session);
-        if !served.action.sessions().is_empty() {
+        if !served.action.is_unhosted() {
             return;
         }
         self.served.remove(name);

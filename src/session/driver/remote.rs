@@ -57,6 +57,11 @@ impl RemoteAction {
         self.0.lock().sessions.retain(|host| host.id() != session);
     }
 
+    /// Whether no session hosts it.
+    pub fn is_unhosted(&self) -> bool {
+        self.0.lock().sessions.is_empty()
+    }
+
     /// The sessions that host it.
     pub fn sessions(&self) -> Vec<Session> {
         self.0.lock().sessions.clone()

@@ -541,13 +541,15 @@ class CallFrame(_message.Message):
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.PortBinding]:
-        """Input ports and the ids of the nodes that carry them, each a Name. A port not
-        listed has the node of its own name; or, with `only_listed_inputs`, none.
+        """Input ports, none twice, and the ids of the nodes that carry them, each a Name.
+        A port not listed has the node of its own name; or, with `only_listed_inputs`, none.
         """
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.PortBinding]:
-        """Output ports and their nodes. A port not listed has the node of its own name."""
+        """Output ports, none twice, and their nodes. A port not listed has the node of its
+        own name.
+        """
 
     def __init__(
         self,

@@ -551,15 +551,16 @@ export type CallFrame = Message<"a11.v1.CallFrame"> & {
   timeout?: Duration | undefined;
 
   /**
-   * Input ports and the ids of the nodes that carry them, each a Name. A port not
-   * listed has the node of its own name; or, with `only_listed_inputs`, none.
+   * Input ports, none twice, and the ids of the nodes that carry them, each a Name.
+   * A port not listed has the node of its own name; or, with `only_listed_inputs`, none.
    *
    * @generated from field: repeated a11.v1.PortBinding inputs = 6;
    */
   inputs: PortBinding[];
 
   /**
-   * Output ports and their nodes. A port not listed has the node of its own name.
+   * Output ports, none twice, and their nodes. A port not listed has the node of its
+   * own name.
    *
    * @generated from field: repeated a11.v1.PortBinding outputs = 7;
    */
