@@ -30,6 +30,10 @@ pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
 /// take several times as much.
 const MAX_PUBLISHED_BYTES: usize = 4 << 20;
 
+/// The most that all sessions of a service publish, unless it says otherwise: an
+/// opener costs nothing, and could be many.
+pub const DEFAULT_MAX_PUBLISHED_BYTES: usize = 256 << 20;
+
 /// How a service keeps its sessions.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -39,11 +43,18 @@ pub struct Config {
     pub grace: Duration,
     /// How many sessions there are at most, those without a connection included.
     pub max_sessions: usize,
+    /// How much text the schemas have that all sessions publish together, in bytes.
+    pub max_published_bytes: usize,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limits: Limits::default(), grace: DEFAULT_GRACE, max_sessions: DEFAULT_MAX_SESSIONS }
+        Self {
+            limits: Limits::default(),
+            grace: DEFAULT_GRACE,
+            max_sessions: DEFAULT_MAX_SESSIONS,
+            max_published_bytes: DEFAULT_MAX_PUBLISHED_BYTES,
+        }
     }
 }
 
@@ -69,6 +80,9 @@ struct State {
     served: HashMap<Name, Served>,
     /// The sessions that publish a name which another one holds, longest first.
     waiting: HashMap<Name, Vec<String>>,
+    /// The text of all that the sessions publish, in bytes, and its bound.
+    text_bytes: usize,
+    most_text_bytes: usize,
 }
 
 struct Attachment {
@@ -90,6 +104,8 @@ impl Directory {
     /// own to it. The registry asks it for sessions from now on.
     pub fn new(registry: Arc<Registry>, handlers: Arc<Handlers>, config: Config) -> Arc<Self> {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let most_text_bytes = config.max_published_bytes;
+        let state = Mutex::new(State { most_text_bytes, ..State::default() });
         let directory = Arc::new_cyclic(|own| Self {
             registry,
             handlers,
@@ -97,7 +113,7 @@ impl Directory {
             runs: RunNodes::new(tasks.clone(), stop.clone()),
             tasks,
             stop,
-            state: Mutex::default(),
+            state,
             own: own.clone(),
         });
         let peers: Weak<dyn Peers> = directory.own.clone();
@@ -290,6 +306,7 @@ impl Publications for Directory {
             let mut state = self.state.lock();
             let Some(ended) = state.sessions.remove(session.id()) else { return };
             state.tokens.remove(&ended.token);
+            state.text_bytes -= ended.text_bytes;
             for name in ended.actions.keys() {
                 state.unserve(&self.registry, session.id(), name.as_str());
             }
@@ -324,7 +341,11 @@ impl State {
         if text_bytes > MAX_PUBLISHED_BYTES {
             return Err(too_much(name.as_str()));
         }
-        attached.text_bytes = text_bytes;
+        let of_all = self.text_bytes - attached.text_bytes + text_bytes;
+        if of_all > self.most_text_bytes {
+            return Err(too_much_of_all(name.as_str(), self.most_text_bytes));
+        }
+        (attached.text_bytes, self.text_bytes) = (text_bytes, of_all);
         // Reached by the session's id even where the name is taken.
         attached.actions.insert(name.clone(), schema.clone());
         self.serve(registry, session, name, schema)
@@ -378,6 +399,7 @@ impl State {
         let Some(attached) = attached else { return false };
         let Some(schema) = attached.actions.remove(name) else { return false };
         attached.text_bytes -= schema.text_bytes();
+        self.text_bytes -= schema.text_bytes();
         self.unserve(registry, session, name);
         true
     }
@@ -448,6 +470,12 @@ fn too_much(action: &str) -> Status {
         "{action:?}: a session publishes at most {MAX_PUBLISHED} actions, whose schemas have \
          {MAX_PUBLISHED_BYTES} bytes in all"
     );
+    Status::of(Reason::SessionLimit, message)
+}
+
+fn too_much_of_all(action: &str, most: usize) -> Status {
+    let message =
+        format!("{action:?}: the schemas of all sessions have at most {most} bytes in all");
     Status::of(Reason::SessionLimit, message)
 }
 

@@ -427,7 +427,8 @@ class RefusedAction(_message.Message):
         """Why: ALREADY_EXISTS (NAME_TAKEN) for a name that the receiver serves itself
         or that another session holds with a different schema; INVALID_ARGUMENT
         (INVALID_REQUEST) for a broken schema or a reserved name;
-        RESOURCE_EXHAUSTED (SESSION_LIMIT) past 1,024 actions.
+        RESOURCE_EXHAUSTED (SESSION_LIMIT) past 1,024 actions, or 4 MiB of schemas; and
+        where all sessions together publish as much as the service takes.
         """
 
     def __init__(

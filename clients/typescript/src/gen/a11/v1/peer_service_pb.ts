@@ -463,7 +463,8 @@ export type RefusedAction = Message<"a11.v1.RefusedAction"> & {
    * Why: ALREADY_EXISTS (NAME_TAKEN) for a name that the receiver serves itself
    * or that another session holds with a different schema; INVALID_ARGUMENT
    * (INVALID_REQUEST) for a broken schema or a reserved name;
-   * RESOURCE_EXHAUSTED (SESSION_LIMIT) past 1,024 actions.
+   * RESOURCE_EXHAUSTED (SESSION_LIMIT) past 1,024 actions, or 4 MiB of schemas; and
+   * where all sessions together publish as much as the service takes.
    *
    * @generated from field: a11.v1.Status status = 2;
    */
