@@ -8,7 +8,6 @@ export type {
   CallEvent,
   Caller,
   CallOptions,
-  CallStatus,
   LogEntry,
   LogLevel,
   StreamOptions,
@@ -31,7 +30,7 @@ export type {
   Reply,
   Result,
 } from "./client/execute.js";
-export type { Refused } from "./client/hosted.js";
+export type { OnRefused } from "./client/hosted.js";
 export type {
   Appended,
   ConversationRecord,
@@ -62,4 +61,11 @@ export { version } from "./version.js";
 export { Chunk } from "./wire/chunk.js";
 export type { Headers } from "./wire/headers.js";
 export type { JsonValue } from "./wire/json.js";
-export { Code, type CodeName, type ReasonName, StatusError } from "./wire/status.js";
+export {
+  type CallStatus,
+  Code,
+  type CodeName,
+  type Failure,
+  type ReasonName,
+  StatusError,
+} from "./wire/status.js";

@@ -2,7 +2,14 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Chunk, type Client, connect, type LogEntry, StatusError } from "../src/index.js";
+import {
+  type CallEvent,
+  Chunk,
+  type Client,
+  connect,
+  type LogEntry,
+  StatusError,
+} from "../src/index.js";
 import { actions, seen, until } from "./support/actions.js";
 import { type Server, startServer } from "./support/server.js";
 
@@ -32,7 +39,7 @@ async function failure(call: Promise<unknown>): Promise<StatusError> {
 }
 
 test("every action of the registry is served", async () => {
-  assert.deepEqual(host.refused, []);
+  assert.deepEqual(host.refused, new Map());
   const names = (await client.actions()).map(({ name }) => name);
   for (const { name } of actions().schemas()) {
     assert.ok(names.includes(name), name);
@@ -236,10 +243,26 @@ test("an iterator that throws fails its call, with what it threw", async () => {
   assert.deepEqual([error.code, error.message], ["ABORTED", "my own"]);
 });
 
-test("narration is told as it happens, internal entries never", async () => {
+test("narration is told as it happens, internal entries as events alone", async () => {
+  const told = { level: "info", channel: "", text: "Greeting you.", internal: false };
   const entries: LogEntry[] = [];
-  await client.call("greet", { who: "you" }, { onLog: (entry) => entries.push(entry) });
-  assert.deepEqual(entries, [{ level: "info", channel: "", text: "Greeting you." }]);
+  const onLog = (entry: LogEntry) => entries.push(entry);
+  await client.call("greet", { who: "you" }, { onLog });
+  assert.deepEqual(entries, [told]);
+  const events: CallEvent[] = [];
+  const call = await client.start("greet", { who: "you", times: 1, title: "" }, { onLog });
+  for await (const event of call) {
+    events.push(event);
+    if (event.type === "log" && event.internal) {
+      break;
+    }
+  }
+  const internal = { ...told, text: "the operator's", internal: true };
+  assert.deepEqual(events, [
+    { type: "log", ...told },
+    { type: "log", ...internal },
+  ]);
+  assert.deepEqual(entries, [told, told]);
 });
 
 test("a started call hands out its events, and takes its inputs one by one", async () => {
@@ -253,7 +276,10 @@ test("a started call hands out its events, and takes its inputs one by one", asy
   }
   assert.deepEqual(events, [
     { type: "output", port: "output", value: 30 },
-    { type: "status", status: { code: "OK", reason: "UNSPECIFIED", message: "" } },
+    {
+      type: "finished",
+      status: { code: "OK", reason: "UNSPECIFIED", message: "", details: [] },
+    },
   ]);
   assert.equal(await call.result(), 30);
   const other = await client.start("upper");
@@ -266,7 +292,8 @@ test("a started call hands out its events, and takes its inputs one by one", asy
     last.push(event);
   }
   assert.equal(last.length, 1);
-  assert.equal(last[0]?.type === "status" && last[0].error?.code, "NOT_FOUND");
+  assert.equal(last[0]?.type === "finished" && last[0].status.code, "NOT_FOUND");
+  assert.equal(last[0]?.type === "finished" && last[0].error?.code, "NOT_FOUND");
 });
 
 test("headers reach the actions that declare them, and flow on", async () => {

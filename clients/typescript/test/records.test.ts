@@ -191,7 +191,7 @@ test("a reply is executed: results in order, values, narration and messages", as
   assert.equal(results[0]?.value, "Hello, text!");
 });
 
-test("what happens while a reply is executed is told, the result last", async () => {
+test("what happens while a reply is executed is told, the summary last", async () => {
   const events: ExecuteEvent[] = [];
   const options = { allow: ["greet"] };
   for await (const event of client.executeStream(reply(["a", "greet", { who: "x" }]), options)) {
@@ -199,12 +199,14 @@ test("what happens while a reply is executed is told, the result last", async ()
   }
   const kinds = events.map(({ type }) => type);
   assert.deepEqual(kinds[0], "started");
-  assert.ok(kinds.includes("log") && kinds.includes("output"));
-  assert.deepEqual(kinds.slice(-2), ["finished", "result"]);
-  const output = events.find(({ type }) => type === "output");
-  assert.deepEqual(output, { type: "output", id: "a", field: "_", value: "Hello, x!" });
+  assert.deepEqual(kinds.slice(-2), ["ended", "summary"]);
+  const output = events.find(({ type }) => type === "produced");
+  assert.deepEqual(output, { type: "produced", id: "a", field: "_", value: "Hello, x!" });
+  const log = { text: "Greeting x.", level: "info", channel: "", internal: false };
+  const narrated = events.filter(({ type }) => type === "narrated");
+  assert.deepEqual(narrated, [{ type: "narrated", id: "a", log }]);
   const last = events.at(-1);
-  assert.equal(last?.type === "result" && last.result.results[0]?.value, "Hello, x!");
+  assert.equal(last?.type === "summary" && last.result.results[0]?.value, "Hello, x!");
 });
 
 test("the value of a call in a round is what `call` answers", async () => {
@@ -233,6 +235,27 @@ test("the value of a call in a round is what `call` answers", async () => {
   await other.close();
 });
 
+test("a call that was rejected has its result in place, however its status is said", async () => {
+  const error = new StatusError("PERMISSION_DENIED", "not today", { reason: "NOT_ALLOWED" });
+  const rejected = [
+    { position: 0, id: "a", name: "greet", status: error },
+    { position: 2, id: "c", name: "greet", status: { code: "ABORTED", message: "no" } as const },
+  ];
+  // A service wants the rejected calls out of what it is to run.
+  const { results } = await client.execute(reply(["b", "greet", { who: "x" }]), {
+    allow: "greet",
+    rejected,
+  });
+  assert.deepEqual(
+    results.map(({ id, status: { code, reason, message } }) => [id, code, reason, message]),
+    [
+      ["a", "PERMISSION_DENIED", "NOT_ALLOWED", "not today"],
+      ["b", "OK", "UNSPECIFIED", ""],
+      ["c", "ABORTED", "UNSPECIFIED", "no"],
+    ],
+  );
+});
+
 test("options that cannot be meant are refused before anything is sent", async () => {
   const check = (options: object, message: RegExp) =>
     assert.rejects(client.execute(reply(["a", "greet", { who: "x" }]), options), {
@@ -245,6 +268,12 @@ test("options that cannot be meant are refused before anything is sent", async (
   await check({ timeout: Number.NaN }, /timeout: NaN/);
   await check({ timeout: "5s" }, /timeout: 5s/);
   await check({ backend: "nobody" }, /"nobody" is no backend/);
+  const rejected = (status: unknown) => ({
+    rejected: [{ position: 1, id: "b", name: "b", status }],
+  });
+  await check(rejected(undefined), /^rejected "b": undefined is no code/);
+  await check(rejected({ code: "OK" }), /^rejected "b": OK is no code/);
+  await check(rejected({ code: "ABORTED", reason: "mine" }), /^rejected "b": mine is no reason/);
   const { results } = await client.execute(reply(["a", "greet", { who: "x" }]), { allow: "greet" });
   assert.equal(results[0]?.value, "Hello, x!");
 });

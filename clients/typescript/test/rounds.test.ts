@@ -97,7 +97,7 @@ test("where the service noticed the break the calls were cancelled, and still ra
     assert.equal(runsOf("noticed"), 1);
   }));
 
-test("events of a round that is sent again are told once, the result last", () =>
+test("events of a round that is sent again are told once, the summary last", () =>
   behindProxy(async (client, proxy) => {
     const events: ExecuteEvent[] = [];
     for await (const event of client.executeStream(reply("events"), recorded("events"))) {
@@ -108,11 +108,11 @@ test("events of a round that is sent again are told once, the result last", () =
       }
     }
     assert.deepEqual(
-      events.map(({ type }) => type).filter((type) => type !== "log" && type !== "output"),
-      ["started", "finished", "result"],
+      events.map(({ type }) => type).filter((type) => type !== "narrated" && type !== "produced"),
+      ["started", "ended", "summary"],
     );
     const last = events.at(-1);
-    assert.equal(last?.type === "result" && last.result.results[0]?.value, "did events");
+    assert.equal(last?.type === "summary" && last.result.results[0]?.value, "did events");
     assert.equal(runsOf("events"), 1);
   }));
 

@@ -40,12 +40,9 @@ export function wireLog(said: string, options: LogOptions): WireLogEntry {
   });
 }
 
-/** An entry for the program; `undefined` for an internal one. */
-export function readLog(entry: WireLogEntry): LogEntry | undefined {
-  if (entry.internal) {
-    return undefined;
-  }
+/** An entry for the program. */
+export function readLog({ text, level, channel, internal }: WireLogEntry): LogEntry {
   const levels = Object.keys(LEVELS) as LogLevel[];
-  const level = levels.find((level) => LEVELS[level] === entry.level) ?? "info";
-  return { level, channel: entry.channel, text: entry.text };
+  const known = levels.find((name) => LEVELS[name] === level) ?? "info";
+  return { text, level: known, channel, internal };
 }

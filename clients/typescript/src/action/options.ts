@@ -1,17 +1,19 @@
 /** How a call is made, and what comes of it: the words that clients and contexts share. */
 
 import type { HeadersInit } from "../wire/headers.js";
-import type { CodeName, ReasonName, StatusError } from "../wire/status.js";
+import type { CallStatus, StatusError } from "../wire/status.js";
 
 /** Arguments by input name. A stream input takes a list or an (async) iterable. */
 export type Arguments = Readonly<Record<string, unknown>>;
 
-/** One piece of narration. The user may read it; a model never does. */
+/** One piece of narration. A model never reads it. */
 export interface LogEntry {
   readonly level: LogLevel;
   /** Which part of the action speaks; empty: the action itself. */
   readonly channel: string;
   readonly text: string;
+  /** For the operator: not to be shown to users. */
+  readonly internal: boolean;
 }
 
 /** How much an entry matters. */
@@ -23,7 +25,7 @@ export interface CallOptions {
   readonly timeout?: number | undefined;
   /** Headers to send along. */
   readonly headers?: HeadersInit | undefined;
-  /** Hears what the action narrates, as it happens. */
+  /** Hears what the action narrates for the user, as it happens. */
   readonly onLog?: ((entry: LogEntry) => void) | undefined;
   /** Cancels the call. */
   readonly signal?: AbortSignal | undefined;
@@ -35,20 +37,14 @@ export interface StreamOptions extends CallOptions {
   readonly port?: string | undefined;
 }
 
-/** How a call ended, as an event. */
-export interface CallStatus {
-  readonly code: CodeName;
-  readonly reason: ReasonName;
-  readonly message: string;
-}
-
 /** Something that happened in a call. */
 export type CallEvent =
   /** A value of an output: the one of a unary port, the next of a stream. */
   | { readonly type: "output"; readonly port: string; readonly value: unknown }
-  | { readonly type: "log"; readonly entry: LogEntry }
+  /** Narration, that for the operator too. */
+  | ({ readonly type: "log" } & LogEntry)
   /** How it ended: the last event, and always there. */
-  | { readonly type: "status"; readonly status: CallStatus; readonly error?: StatusError };
+  | { readonly type: "finished"; readonly status: CallStatus; readonly error?: StatusError };
 
 /** A call under way: its events, and its inputs that were not given. */
 export interface Call extends AsyncIterable<CallEvent> {

@@ -11,7 +11,7 @@ import type { Dial } from "../session/connection.js";
 import { Keeper } from "../session/keeper.js";
 import type { Session } from "../session/session.js";
 import { DEADLINE, SESSION, type WireHeaders, wireHeaders } from "../wire/headers.js";
-import { invalid, StatusError } from "../wire/status.js";
+import { type CallStatus, invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
   type BackendName,
@@ -21,7 +21,7 @@ import {
   type Result,
   requestOf,
 } from "./execute.js";
-import { Hosted, type Refused } from "./hosted.js";
+import { Hosted, type OnRefused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
 import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
 import { runOneShot } from "./one-shot.js";
@@ -41,7 +41,7 @@ export interface ClientOptions {
   /** What it hosts from the start. */
   readonly registry?: Registry | undefined;
   /** Hears of an action that the service does not serve. Default: a warning on the console. */
-  readonly onRefused?: ((refused: Refused) => void) | undefined;
+  readonly onRefused?: OnRefused | undefined;
 }
 
 /** What a client is connected by. @internal */
@@ -99,8 +99,8 @@ export class Client implements Caller {
     return this.#driver.url;
   }
 
-  /** The actions that the service does not serve for this client, and why. */
-  get refused(): Refused[] {
+  /** The actions that the service does not serve for this client, by name, and why. */
+  get refused(): ReadonlyMap<string, CallStatus> {
     return this.#hosted.refused;
   }
 
@@ -164,7 +164,7 @@ export class Client implements Caller {
     for await (const event of call) {
       if (event.type === "output" && event.port === port) {
         yield event.value as T;
-      } else if (event.type === "status") {
+      } else if (event.type === "finished") {
         error = event.error;
       }
     }
@@ -247,7 +247,7 @@ export class Client implements Caller {
   }
 
   /**
-   * The same, as events in the order they happen; the result is the last. Leaving the loop
+   * The same, as events in the order they happen; the summary is the last. Leaving the loop
    * early cancels the calls. Where a recorded round is sent again, a call that had begun
    * tells no more than its end, and nothing is told twice.
    */
@@ -287,9 +287,9 @@ export class Client implements Caller {
 
   /**
    * Hosts the actions of a registry, those that are added later too, until the client is
-   * closed. Answers those that the service does not serve.
+   * closed. Answers those that the service does not serve, by name, and why.
    */
-  async host(registry: Registry): Promise<Refused[]> {
+  async host(registry: Registry): Promise<ReadonlyMap<string, CallStatus>> {
     if (typeof registry?.onChange !== "function") {
       throw invalid("host takes a Registry: new Registry().action(…)");
     }
@@ -299,7 +299,7 @@ export class Client implements Caller {
     await this.#keeper.session();
     await this.#keeper.publishChanges();
     const names = registry.schemas().map(({ name }) => name);
-    return this.refused.filter(({ name }) => names.includes(name));
+    return new Map([...this.refused].filter(([name]) => names.includes(name)));
   }
 
   /** Ends the session, its calls with it, and lets go of the connection. */

@@ -14,15 +14,7 @@ import { cost } from "../session/core/cost.js";
 import { Queue } from "../session/core/queue.js";
 import type { CallSink } from "../session/session.js";
 import { onAbort } from "../wire/abort.js";
-import {
-  codeName,
-  invalid,
-  isOk,
-  reasonName,
-  type Status,
-  StatusError,
-  status,
-} from "../wire/status.js";
+import { callStatus, invalid, isOk, type Status, StatusError, status } from "../wire/status.js";
 import type { Argument } from "./arguments.js";
 
 /** How many log entries are held for whoever takes them; older ones go. */
@@ -134,12 +126,9 @@ export class RunningCall implements Call, CallSink {
   log(entry: WireLogEntry, displaced: number): void {
     if (displaced > 0) {
       const text = `[${displaced} earlier log entries were dropped]\n`;
-      this.#narrate({ level: "warn", channel: "", text });
+      this.#narrate({ text, level: "warn", channel: "", internal: false });
     }
-    const told = readLog(entry);
-    if (told !== undefined) {
-      this.#narrate(told);
-    }
+    this.#narrate(readLog(entry));
   }
 
   ended(how: Status): void {
@@ -152,16 +141,8 @@ export class RunningCall implements Call, CallSink {
     for (const input of this.#inputs.values()) {
       input.abandon();
     }
-    const ended = {
-      code: codeName(how.code),
-      reason: reasonName(how.reason),
-      message: how.message,
-    };
-    this.#push({
-      event: isOk(how)
-        ? { type: "status", status: ended }
-        : { type: "status", status: ended, error: StatusError.of(how) },
-    });
+    const finished = { type: "finished", status: callStatus(how) } as const;
+    this.#push({ event: isOk(how) ? finished : { ...finished, error: StatusError.of(how) } });
   }
 
   // What its program says.
@@ -288,7 +269,7 @@ export class RunningCall implements Call, CallSink {
     const fault = (error: unknown) => this.#stop(StatusError.from(error).toStatus());
     try {
       // Some are async, whatever is asked for.
-      const told: unknown = this.#options.onLog?.(entry);
+      const told: unknown = entry.internal ? undefined : this.#options.onLog?.(entry);
       if (told instanceof Promise) {
         told.catch(fault);
       }
@@ -298,7 +279,7 @@ export class RunningCall implements Call, CallSink {
     }
     if (this.#heldLogs < MAX_HELD_LOGS) {
       this.#heldLogs++;
-      this.#push({ event: { type: "log", entry } });
+      this.#push({ event: { type: "log", ...entry } });
     }
   }
 

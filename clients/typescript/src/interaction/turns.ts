@@ -73,25 +73,21 @@ export interface Appendable {
 }
 
 /**
- * Appends a result: its messages to a provider's messages, its turn to interactions. What
- * is given is not changed. An empty list is taken for one of messages.
+ * Appends what follows a model's turn to a conversation: to a list of interactions the next
+ * one, else the messages. An empty list is taken for one of messages.
  *
  * @throws StatusError INVALID_ARGUMENT where the result has no messages for a provider.
  */
-export function appendResult(
-  interactions: readonly Interaction[],
-  result: Appendable,
-): Interaction[];
-export function appendResult<T>(messages: readonly T[], result: Appendable): (T | JsonValue)[];
-export function appendResult(history: readonly unknown[], result: Appendable): unknown[] {
-  const last = history.at(-1) as Partial<Interaction> | undefined;
+export function appendResult(conversation: unknown[], result: Appendable): void {
+  const last = conversation.at(-1) as Partial<Interaction> | undefined;
   if (last?.$typeName === InteractionSchema.typeName) {
-    return [...history, result.interaction];
+    conversation.push(result.interaction);
+    return;
   }
   if (result.messages.length === 0 && result.backend === undefined) {
     throw invalid("the result was not shaped for a provider: name a `backend` when executing");
   }
-  return [...history, ...result.messages];
+  conversation.push(...result.messages);
 }
 
 function wire({ mediaType, data }: Chunk) {

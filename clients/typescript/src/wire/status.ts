@@ -53,6 +53,25 @@ const MAX_MESSAGE_LENGTH = 3000;
 const ERROR_DOMAIN = "a11";
 const ERROR_INFO = "google.rpc.ErrorInfo";
 
+/** How something ended, as programs see it. */
+export interface CallStatus {
+  readonly code: CodeName;
+  /** `UNSPECIFIED` where the code says all. */
+  readonly reason: ReasonName;
+  readonly message: string;
+  /** Further facts, each one JSON value as text. */
+  readonly details: readonly string[];
+}
+
+/** A failure as programs say it: a {@link StatusError}, or a status, of which the code will do. */
+export type Failure = Pick<CallStatus, "code"> & Partial<CallStatus>;
+
+/** A status of the wire, as programs see it; none is OK. */
+export function callStatus(status: Status | undefined): CallStatus {
+  const { code = 0, reason = Reason.UNSPECIFIED, message = "", details = [] } = status ?? {};
+  return { code: codeName(code), reason: reasonName(reason), message, details };
+}
+
 /** A status that is sent or received. */
 export function status(
   code: CodeName,
@@ -120,10 +139,26 @@ export class StatusError extends Error {
 
   /** The error of a status that is not OK. */
   static of(status: Status): StatusError {
-    return new StatusError(codeName(status.code), status.message, {
-      reason: reasonName(status.reason),
-      details: status.details,
-    });
+    const { code, message, ...rest } = callStatus(status);
+    return new StatusError(code, message, rest);
+  }
+
+  /**
+   * The error of a failure.
+   *
+   * @param what - What failed, such as `rejected "x"`.
+   * @throws StatusError INVALID_ARGUMENT that names it, for what is no failure.
+   */
+  static ofFailure(what: string, failure: Failure): StatusError {
+    if (failure instanceof StatusError) {
+      return failure;
+    }
+    const { code, message = "", ...rest } = (failure ?? {}) as Failure;
+    try {
+      return new StatusError(code, message, rest);
+    } catch (error) {
+      throw invalid(`${what}: ${(error as Error).message}`);
+    }
   }
 
   /**
