@@ -2,14 +2,15 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { LogEntrySchema } from "../src/gen/a11/v1/action_pb.js";
-import { AckFrameSchema, type Frame } from "../src/gen/a11/v1/peer_service_pb.js";
-import { Core } from "../src/session/core/core.js";
+import { AckFrameSchema, type Frame, FrameSchema } from "../src/gen/a11/v1/peer_service_pb.js";
+import { Core, type NewCall } from "../src/session/core/core.js";
 import { cost, utf8Length } from "../src/session/core/cost.js";
 import { DEFAULT_LIMITS } from "../src/session/core/limits.js";
 import { frame } from "../src/session/core/link.js";
 import { Queue } from "../src/session/core/queue.js";
+import { callSize } from "../src/session/core/sending.js";
 import { Chunk, endOf, fragmentOf } from "../src/wire/chunk.js";
 import { ok, status } from "../src/wire/status.js";
 import { LIMITS, Simulation } from "./support/simulation.js";
@@ -46,7 +47,7 @@ function deliver(from: Core, to: Core, now = 0): string[] {
   return events(to).map(({ kind }) => kind);
 }
 
-const call = { id: "", action: "echo", headers: {} };
+const call = { id: "", action: "echo", inputs: ["in"], headers: {} };
 const piece = (bytes: number, id = "in") =>
   fragmentOf(id, new Chunk("a/b", new Uint8Array(bytes)), true);
 
@@ -253,6 +254,31 @@ test("limits of the other side are kept to", () => {
   const number = opener.startCall(call);
   assert.throws(() => opener.startCall(call), { reason: "SESSION_LIMIT" });
   assert.throws(() => opener.write(number, piece(300_000)), { reason: "SESSION_LIMIT" });
+});
+
+test("a call's frame is no larger than it is taken for, and one that is too large is refused", () => {
+  const check = (call: NewCall) => {
+    const { opener } = pair();
+    opener.startCall(call);
+    const [first] = frames(opener);
+    assert.ok(first?.body.case === "call");
+    const bytes = toBinary(FrameSchema, first).length;
+    const counted = callSize(first.body.value);
+    assert.ok(bytes <= counted && counted < bytes * 2 + 256, `${bytes} B, counted as ${counted}`);
+    assert.deepEqual(
+      first.body.value.inputs.map(({ name, id }) => [name, id]),
+      call.inputs.map((name) => [name, name]),
+    );
+    assert.equal(first.body.value.onlyListedInputs, true);
+  };
+  const names = Array.from({ length: 256 }, (_, at) => String(at).padStart(255, "n"));
+  const headers = { "x-a11-é": new Uint8Array(300), "x-a11-b": new Uint8Array() };
+  check({ ...call, inputs: [] });
+  check({ ...call, inputs: names });
+  check({ id: names[0] ?? "", action: names[1] ?? "", inputs: ["a"], headers, timeoutMs: 5 });
+  const { opener } = pair({ ...DEFAULT_LIMITS, maxFrameBytes: 256 * 1024 });
+  const many = Array.from({ length: 1024 }, () => names[0] ?? "");
+  assert.throws(() => opener.startCall({ ...call, inputs: many }), { reason: "SESSION_LIMIT" });
 });
 
 test("a fragment costs what the rules say", () => {

@@ -50,10 +50,12 @@ export class HostedCall implements CallSink {
     for (const fragment of fragments) {
       this.#inputs?.push(fragment);
     }
+    this.#endIfFailed();
   }
 
   closed(id: string, how: Status): void {
     this.#inputs?.close(id, how);
+    this.#endIfFailed();
   }
 
   log(_entry: WireLogEntry, _displaced: number): void {}
@@ -66,11 +68,10 @@ export class HostedCall implements CallSink {
   async #run(frame: CallFrame, caller: Caller): Promise<void> {
     const session = this.#session;
     const call = this.#call;
-    const inputs = new Inputs(this.#entry, frame.inputs, (id, cost) =>
-      session.consume(call, id, cost),
-    );
+    const inputs = new Inputs(this.#entry, frame, (id, cost) => session.consume(call, id, cost));
     this.#inputs = inputs;
-    for (const [id, { port, type }] of bind(this.#entry.outputs, frame.outputs)) {
+    const outputs = bind(this.#entry.outputs, frame.outputs, "own name", "INVALID_REQUEST");
+    for (const [id, { port, type }] of outputs) {
       const outbox = new Outbox("output", port, id, (fragment) => session.write(call, fragment));
       this.#outputs.set(port.name, { outbox, type });
     }
@@ -198,6 +199,14 @@ export class HostedCall implements CallSink {
       this.#timer = setTimeout(() => {
         this.#finish(status("DEADLINE_EXCEEDED", "the call's time was up", "DEADLINE"));
       }, left);
+    }
+  }
+
+  /** Ends the call where its inputs break it, whatever the handler does with them. */
+  #endIfFailed(): void {
+    const failure = this.#inputs?.failure;
+    if (failure !== undefined) {
+      this.#finish(failure.toStatus());
     }
   }
 

@@ -3,8 +3,10 @@
 import type * as z from "zod";
 import type { PortBinding } from "../gen/a11/v1/action_pb.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
+import type { CallFrame } from "../gen/a11/v1/peer_service_pb.js";
 import { cost } from "../session/core/cost.js";
-import { invalid, isOk, type Status, StatusError } from "../wire/status.js";
+import { isName } from "../wire/name.js";
+import { invalid, isOk, ok, type ReasonName, type Status, StatusError } from "../wire/status.js";
 import { Decoder } from "./decoder.js";
 import { Inbox } from "./inbox.js";
 import type { TypedPort } from "./ports.js";
@@ -12,6 +14,11 @@ import type { Entry } from "./registry.js";
 
 /** The largest value of a unary input. */
 const MAX_VALUE_BYTES = 64 << 20;
+
+interface Stream {
+  readonly port: TypedPort;
+  readonly inbox: Inbox;
+}
 
 interface Value {
   readonly port: TypedPort;
@@ -25,7 +32,9 @@ export class Inputs {
   /** Node → the unary input that it carries, until it has ended. */
   readonly #open = new Map<string, Value>();
   readonly #values = new Map<string, Value>();
-  readonly #streams = new Map<string, { port: TypedPort; inbox: Inbox }>();
+  readonly #streams = new Map<string, Stream>();
+  /** The streams that the caller does not write. */
+  readonly #empty: Stream[] = [];
   readonly #consume: (id: string, cost: number) => void;
   #failure: StatusError | undefined;
   #settled: () => void = () => {};
@@ -33,15 +42,23 @@ export class Inputs {
     this.#settled = resolve;
   });
 
-  /** @throws StatusError for bindings that are against the rules. */
+  /** @throws StatusError for bindings that are against the rules, or leave an input out. */
   constructor(
     entry: Entry,
-    bindings: readonly PortBinding[],
+    { inputs, onlyListedInputs }: Pick<CallFrame, "inputs" | "onlyListedInputs">,
     consume: (id: string, cost: number) => void,
   ) {
     this.#entry = entry;
     this.#consume = consume;
-    for (const [id, port] of bind(entry.inputs, bindings)) {
+    const unlisted = onlyListedInputs ? "ended" : "own name";
+    const bound = bind(entry.inputs, inputs, unlisted, "UNDECLARED_INPUT");
+    const written = new Set(bound.values());
+    for (const port of entry.inputs.values()) {
+      if (!written.has(port)) {
+        this.#leaveOut(port);
+      }
+    }
+    for (const [id, port] of bound) {
       if (port.port.unary) {
         const value: Value = { port, decoder: new Decoder(port.port), cost: 0, given: [] };
         this.#open.set(id, value);
@@ -54,6 +71,11 @@ export class Inputs {
     this.#check();
   }
 
+  /** Why the call cannot go on, if it cannot. */
+  get failure(): StatusError | undefined {
+    return this.#failure;
+  }
+
   /** Takes a piece of an input. */
   push(fragment: NodeFragment): void {
     const stream = this.#streams.get(fragment.id);
@@ -63,10 +85,7 @@ export class Inputs {
     }
     const value = this.#open.get(fragment.id);
     if (value === undefined) {
-      if (!this.#values.has(fragment.id)) {
-        const message = `the action has no port for node "${fragment.id.slice(0, 255)}"`;
-        this.fail(invalid(message, "UNDECLARED_INPUT"));
-      }
+      this.#failUnlessKnown(fragment.id);
       return;
     }
     const price = cost(fragment);
@@ -93,9 +112,14 @@ export class Inputs {
 
   /** A node ended beside its final fragment. */
   close(id: string, how: Status): void {
-    this.#streams.get(id)?.inbox.finish(how);
+    const stream = this.#streams.get(id);
+    if (stream !== undefined) {
+      stream.inbox.finish(how);
+      return;
+    }
     const value = this.#open.get(id);
     if (value === undefined) {
+      this.#failUnlessKnown(id);
       return;
     }
     if (!isOk(how)) {
@@ -133,11 +157,10 @@ export class Inputs {
       if (given.length > 0) {
         args[port.port.name] = given[0];
       } else if (port.port.required) {
-        const message = `required input "${port.port.name}" is missing`;
-        throw invalid(message, "MISSING_INPUT");
+        throw missing(port);
       }
     }
-    for (const { port, inbox } of this.#streams.values()) {
+    for (const { port, inbox } of [...this.#streams.values(), ...this.#empty]) {
       args[port.port.name] = checked(port, inbox);
     }
     const parsed = await this.#entry.input.safeParseAsync(args);
@@ -145,6 +168,26 @@ export class Inputs {
       throw invalid(describe("input", parsed.error), "INVALID_INPUT");
     }
     return parsed.data;
+  }
+
+  /** An input that the caller does not write has ended. */
+  #leaveOut(port: TypedPort): void {
+    if (port.port.required) {
+      throw missing(port);
+    }
+    if (!port.port.unary) {
+      const inbox = new Inbox(port.port, () => {});
+      inbox.finish(ok());
+      this.#empty.push({ port, inbox });
+    }
+  }
+
+  /** Whoever writes a node that carries no input breaks its call. */
+  #failUnlessKnown(id: string): void {
+    if (!this.#values.has(id)) {
+      const message = `the action has no port for node "${id.slice(0, 255)}"`;
+      this.fail(invalid(message, "UNDECLARED_INPUT"));
+    }
   }
 
   #check(): void {
@@ -177,21 +220,40 @@ export function describe(what: string, error: z.ZodError): string {
   return faults.join("; ");
 }
 
-/** Node → port, for the ports of one direction. */
+function missing({ port }: TypedPort): StatusError {
+  return invalid(`required input "${port.name}" is missing`, "MISSING_INPUT");
+}
+
+/** What becomes of a port that a caller does not list: it has the node of its own name, or none. */
+type Unlisted = "own name" | "ended";
+
+/**
+ * Node → port, for the ports of one direction.
+ *
+ * @param unknown - What a binding to no port is.
+ */
 export function bind(
   ports: ReadonlyMap<string, TypedPort>,
   bindings: readonly PortBinding[],
+  unlisted: Unlisted,
+  unknown: ReasonName,
 ): Map<string, TypedPort> {
-  const nodes = new Map([...ports.keys()].map((name) => [name, name]));
+  const nodes = new Map<string, string>();
   for (const { name, id } of bindings) {
-    if (!nodes.has(name)) {
-      throw invalid(`a node is bound to "${name}", which is no port`);
+    if (!ports.has(name)) {
+      throw invalid(`a node is bound to "${name.slice(0, 255)}", which is no port`, unknown);
+    }
+    if (!isName(id)) {
+      throw invalid(`the node bound to "${name}" has an id that is no name`);
     }
     nodes.set(name, id);
   }
   const bound = new Map<string, TypedPort>();
   for (const [name, port] of ports) {
-    const id = nodes.get(name) ?? name;
+    const id = nodes.get(name) ?? (unlisted === "own name" ? name : undefined);
+    if (id === undefined) {
+      continue;
+    }
     const other = bound.get(id);
     if (other !== undefined) {
       throw invalid(`ports "${other.port.name}" and "${name}" have one node, "${id}"`);

@@ -8,7 +8,7 @@ import { invalid } from "../wire/status.js";
 
 /** An argument that is sent. */
 export interface Argument {
-  readonly port: string;
+  readonly name: string;
   readonly value: unknown;
 }
 
@@ -26,22 +26,22 @@ export function argumentsOf(schema: ActionSchema, args: Arguments, others: Other
     throw invalid('arguments are an object, input → value: { text: "…" }');
   }
   const given: Argument[] = [];
-  for (const [port, value] of Object.entries(args)) {
-    const input = schema.inputs.find(({ name }) => name === port);
+  for (const [name, value] of Object.entries(args)) {
+    const input = schema.inputs.find((port) => port.name === name);
     if (input === undefined) {
-      throw invalid(`action "${schema.name}" has no input "${port}"`, "UNDECLARED_INPUT");
+      throw invalid(`action "${schema.name}" has no input "${name}"`, "UNDECLARED_INPUT");
     }
     if (isAbsent(input, value)) {
       continue;
     }
     if (!input.unary && !isIterable(value)) {
-      throw invalid(`input "${port}" takes a list or an iterable`, "INVALID_INPUT");
+      throw invalid(`input "${name}" takes a list or an iterable`, "INVALID_INPUT");
     }
-    given.push({ port, value });
+    given.push({ name, value });
   }
   if (others === "absent") {
     for (const { name, required } of schema.inputs) {
-      if (required && !given.some(({ port }) => port === name)) {
+      if (required && !given.some((argument) => argument.name === name)) {
         throw invalid(`required input "${name}" is missing`, "MISSING_INPUT");
       }
     }

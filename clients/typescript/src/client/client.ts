@@ -8,9 +8,10 @@ import type { Registry } from "../action/registry.js";
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
 import type { Dial } from "../session/connection.js";
+import type { NewCall } from "../session/core/core.js";
 import { Keeper } from "../session/keeper.js";
 import type { Session } from "../session/session.js";
-import { DEADLINE, SESSION, type WireHeaders, wireHeaders } from "../wire/headers.js";
+import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
 import { type CallStatus, invalid, StatusError } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import {
@@ -138,12 +139,7 @@ export class Client implements Caller {
     options: CallOptions = {},
   ): Promise<T> {
     const call = await this.#start(name, args, options, "absent");
-    try {
-      return (await call.result()) as T;
-    } catch (error) {
-      this.#schemas.judge(name, error as StatusError);
-      throw error;
-    }
+    return (await call.result()) as T;
   }
 
   /**
@@ -159,18 +155,12 @@ export class Client implements Caller {
     const patience = new Patience(options);
     const port = await patience.wait(this.#streamOf(name, options.port));
     const call = await this.#start(name, args, { ...options, timeout: patience.left }, "absent");
-    let error: StatusError | undefined;
-    void call.closeInputs();
     for await (const event of call) {
       if (event.type === "output" && event.port === port) {
         yield event.value as T;
-      } else if (event.type === "finished") {
-        error = event.error;
+      } else if (event.type === "finished" && event.error !== undefined) {
+        throw event.error;
       }
-    }
-    if (error !== undefined) {
-      this.#schemas.judge(name, error);
-      throw error;
     }
   }
 
@@ -330,19 +320,47 @@ export class Client implements Caller {
     }
     const patience = new Patience(options);
     const headers = wireHeaders(options.headers);
-    const schema = await patience.wait(this.#schemas.get(name));
-    const given = argumentsOf(schema, args, others);
+    const { schema, given } = await patience.wait(this.#fit(name, args, others));
     const session = this.#isOneShot(given, others)
       ? undefined
       : await patience.wait(this.#keeper.session());
     const timed = { ...options, timeout: patience.left };
-    const call = new RunningCall(`call_${crypto.randomUUID().replaceAll("-", "")}`, schema, timed);
+    const written = others === "open" ? schema.inputs : given;
+    const inputs = written.map(({ name }) => name);
+    const call = new RunningCall({
+      id: `call_${crypto.randomUUID().replaceAll("-", "")}`,
+      schema,
+      inputs,
+      options: timed,
+      onEnd: (how) => this.#schemas.judge(name, how),
+    });
     if (session === undefined) {
       void runOneShot(this.#driver.transport, name, call, given, headers, timed);
     } else {
-      this.#begin(session, name, call, given, headers, timed);
+      const { [DEADLINE]: _, ...sent } = headers;
+      // The time left says it, without a common clock: the deadline is no header.
+      const { timeout: timeoutMs } = timed;
+      const frame = { id: call.id, action: name, inputs, headers: sent, timeoutMs };
+      this.#begin(session, frame, call, given);
     }
     return call;
+  }
+
+  /** The schema of an action, and the arguments that go with it, as the service has it now. */
+  async #fit(name: string, args: Arguments, others: Others) {
+    const isKept = this.#schemas.has(name);
+    const schema = await this.#schemas.get(name);
+    try {
+      return { schema, given: argumentsOf(schema, args, others) };
+    } catch (error) {
+      if (!isKept) {
+        throw error;
+      }
+    }
+    // It may have changed since it was kept.
+    this.#schemas.forget(name);
+    const now = await this.#schemas.get(name);
+    return { schema: now, given: argumentsOf(now, args, others) };
   }
 
   #isOneShot(given: readonly Argument[], others: Others): boolean {
@@ -350,19 +368,8 @@ export class Client implements Caller {
     return this.#driver.sessionCalls === "needed" && !needed && this.sessionId === undefined;
   }
 
-  #begin(
-    session: Session,
-    action: string,
-    call: RunningCall,
-    given: readonly Argument[],
-    { [DEADLINE]: _, ...headers }: WireHeaders,
-    options: CallOptions,
-  ): void {
-    // The time left says it, without a common clock: the deadline is no header.
-    const number = session.startCall(
-      { id: call.id, action, headers, timeoutMs: options.timeout },
-      call,
-    );
+  #begin(session: Session, frame: NewCall, call: RunningCall, given: readonly Argument[]): void {
+    const number = session.startCall(frame, call);
     call.begin({
       write: (fragment) => session.write(number, fragment),
       consume: (id, cost) => session.consume(number, id, cost),

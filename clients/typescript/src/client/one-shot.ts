@@ -42,7 +42,6 @@ export async function runOneShot(
     },
   });
   await call.feed(args);
-  await call.closeInputs();
   try {
     const request = {
       action,

@@ -21,6 +21,17 @@ import type { Argument } from "./arguments.js";
 const MAX_HELD_LOGS = 1024;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** What a call is made of. */
+export interface RunningCallParts {
+  readonly id: string;
+  readonly schema: ActionSchema;
+  /** The inputs that are written: no other is. */
+  readonly inputs: readonly string[];
+  readonly options: CallOptions;
+  /** Hears how it ended, once. */
+  readonly onEnd: (how: Status) => void;
+}
+
 /** Where a call runs. */
 export interface Origin {
   /** Sends a piece of an input once there is room; `false` where nothing more is taken. */
@@ -49,9 +60,10 @@ export class RunningCall implements Call, CallSink {
   readonly id: string;
   readonly #schema: ActionSchema;
   readonly #options: CallOptions;
+  readonly #onEnd: (how: Status) => void;
   readonly #inputs = new Map<string, Outbox>();
   readonly #outputs = new Map<string, Output>();
-  /** The inputs that were given as arguments. */
+  /** The inputs that were given as arguments, and end by themselves. */
   readonly #fed = new Set<string>();
   readonly #items = new Queue<Item>();
   #heldLogs = 0;
@@ -62,15 +74,16 @@ export class RunningCall implements Call, CallSink {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #forget: () => void = () => {};
 
-  constructor(id: string, schema: ActionSchema, options: CallOptions) {
+  constructor({ id, schema, inputs, options, onEnd }: RunningCallParts) {
     this.id = id;
     this.#schema = schema;
     this.#options = options;
+    this.#onEnd = onEnd;
     for (const port of schema.inputs) {
-      this.#inputs.set(
-        port.name,
-        new Outbox("input", port, port.name, (piece) => this.#send(piece)),
-      );
+      if (inputs.includes(port.name)) {
+        const send = (piece: NodeFragment) => this.#send(piece);
+        this.#inputs.set(port.name, new Outbox("input", port, port.name, send));
+      }
     }
     for (const port of schema.outputs) {
       this.#outputs.set(port.name, { port, decoder: new Decoder(port), values: [] });
@@ -138,6 +151,7 @@ export class RunningCall implements Call, CallSink {
     this.#end = how;
     clearTimeout(this.#timer);
     this.#forget();
+    this.#onEnd(how);
     for (const input of this.#inputs.values()) {
       input.abandon();
     }
@@ -164,9 +178,9 @@ export class RunningCall implements Call, CallSink {
    * program's own iterator too, fails the call.
    */
   feed(args: readonly Argument[]): Promise<void> {
-    const written = args.map(async ({ port, value }) => {
-      const input = this.#input(port);
-      this.#fed.add(port);
+    const written = args.map(async ({ name, value }) => {
+      const input = this.#input(name);
+      this.#fed.add(name);
       await (input.port.unary ? input.write(value) : input.writeAll(value as Iterable<unknown>));
     });
     return Promise.all(written).then(
@@ -176,7 +190,7 @@ export class RunningCall implements Call, CallSink {
   }
 
   /** Ends the inputs that are open and not being fed. */
-  async closeInputs(): Promise<void> {
+  async #closeInputs(): Promise<void> {
     for (const [port, input] of this.#inputs) {
       if (!this.#fed.has(port)) {
         await input.finish();
@@ -232,7 +246,7 @@ export class RunningCall implements Call, CallSink {
   }
 
   async result(): Promise<unknown> {
-    void this.closeInputs();
+    void this.#closeInputs();
     for (let event = await this.nextEvent(); event !== undefined; event = await this.nextEvent()) {
       if (event.type === "output") {
         const output = this.#outputs.get(event.port);

@@ -66,7 +66,12 @@ export class Simulation {
   /** Runs until every call has ended; throws where that takes too long. */
   run(calls: number, pieces: number, cuts: number): void {
     for (let started = 0; started < calls; started++) {
-      const number = this.#opener.core.startCall({ id: "", action: "echo", headers: {} });
+      const number = this.#opener.core.startCall({
+        id: "",
+        action: "echo",
+        inputs: ["in"],
+        headers: {},
+      });
       this.calls.set(number, { sent: [], got: [], toSend: pieces, finished: [] });
     }
     for (
