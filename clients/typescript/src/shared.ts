@@ -39,7 +39,7 @@ export type {
   NormalizedPart,
   Note,
 } from "./client/interactions.js";
-export type { NodeOptions, NodeWriter } from "./client/nodes.js";
+export type { NodeOptions, NodeWriter, WriteNodeOptions } from "./client/nodes.js";
 export type { Tool, ToolsOptions } from "./client/tools.js";
 export type { Turn } from "./client/turn.js";
 export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";

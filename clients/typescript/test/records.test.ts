@@ -20,7 +20,6 @@ import {
   userTurn,
 } from "../src/index.js";
 import { actions } from "./support/actions.js";
-import { startProxy } from "./support/proxy.js";
 import { type Server, startServer } from "./support/server.js";
 
 let folder: string;
@@ -322,55 +321,6 @@ test("an action is run by the peer that its config names", async () => {
   await Promise.all([one.close(), two.close(), nobody.close()]);
 });
 
-test("a node is written and read, from a place on and over broken connections", async () => {
-  const proxy = await startProxy(server.address);
-  const writer = await connect(proxy.address);
-  const session = await writer.openSession();
-  const node = await writer.writeNode("notes");
-  const read = (async () => {
-    const values = [];
-    for await (const value of client.readNode("notes", { session })) {
-      values.push(value);
-    }
-    return values;
-  })();
-  const values: unknown[] = [];
-  for (let at = 0; at < 20; at++) {
-    const value = at % 2 === 0 ? `text ${at}` : { at };
-    values.push(value);
-    const written = node.write(value);
-    if (at % 5 === 0) {
-      proxy.cut();
-    }
-    await written;
-  }
-  const more = Array.from({ length: 600 }, (_, at) => `more ${at}`);
-  values.push(...more);
-  await Promise.all(more.map((value) => node.write(value)));
-  await node.finish();
-  assert.deepEqual(await read, values);
-  const late = [];
-  for await (const value of client.readNode("notes", { session, offset: 18 })) {
-    late.push(value);
-  }
-  assert.deepEqual(late, values.slice(18));
-  await assert.rejects(node.write("past the end"), { reason: "PAST_FINAL" });
-  await assert.rejects(node.write("and again"), { reason: "PAST_FINAL" });
-  const failing = await writer.writeNode("failing", { session });
-  await failing.write("a");
-  await failing.fail(new StatusError("DATA_LOSS", "disk went away"));
-  await assert.rejects(
-    (async () => {
-      for await (const _ of client.readNode("failing", { session })) {
-        // Up to its end.
-      }
-    })(),
-    { code: "DATA_LOSS", message: "disk went away" },
-  );
-  await writer.close();
-  await proxy.close();
-});
-
 test("what would be lost on the way is equal after a round trip, or refused at the door", async () => {
   const turn = interactionFromJson({
     id: "odd",
@@ -397,15 +347,4 @@ test("what would be lost on the way is equal after a round trip, or refused at t
       code: "INVALID_ARGUMENT",
     },
   );
-});
-
-test("a run's output is read by whoever knows the run's id", async () => {
-  const run = `run_${crypto.randomUUID().replaceAll("-", "")}`;
-  const headers = { "x-a11-run": run };
-  assert.deepEqual(await client.call("count", { n: 3 }, { headers }), [0, 1, 2]);
-  const values = [];
-  for await (const value of host.readNode("output", { run, offset: 1 })) {
-    values.push(value);
-  }
-  assert.deepEqual(values, [1, 2]);
 });

@@ -8,12 +8,11 @@ import type { Registry } from "../action/registry.js";
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
 import type { Dial } from "../session/connection.js";
-import type { NewCall } from "../session/core/core.js";
 import { Keeper } from "../session/keeper.js";
-import type { Session } from "../session/session.js";
-import { DEADLINE, SESSION, wireHeaders } from "../wire/headers.js";
+import { SESSION } from "../wire/headers.js";
+import { isName } from "../wire/name.js";
 import { type CallStatus, invalid, StatusError } from "../wire/status.js";
-import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
+import { Calls, type CallsParts } from "./calling.js";
 import {
   type BackendName,
   type ExecuteEvent,
@@ -24,13 +23,23 @@ import {
 } from "./execute.js";
 import { Hosted, type OnRefused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
-import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
-import { runOneShot } from "./one-shot.js";
-import { checkMetadata, checkOptions, EXECUTE_OPTIONS, STREAM_OPTIONS } from "./options.js";
+import {
+  type NodeOptions,
+  type NodeOwner,
+  NodeWriter,
+  readNode,
+  type WriteNodeOptions,
+} from "./nodes.js";
+import {
+  checkMetadata,
+  checkOptions,
+  EXECUTE_OPTIONS,
+  READ_OPTIONS,
+  WRITE_OPTIONS,
+} from "./options.js";
 import { askForEvents, askForResult, type RoundParts } from "./round.js";
-import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
-import { Patience, timeoutOf } from "./timeout.js";
+import { timeoutOf } from "./timeout.js";
 import { type Tool, type ToolsOptions, toolsOf, toolsRequestOf } from "./tools.js";
 
 /** How a client is made, whatever it is connected by. */
@@ -50,8 +59,7 @@ export interface Driver {
   readonly url: string;
   readonly transport: Transport;
   readonly dial: Dial;
-  /** `always`: every call is one of the session. `needed`: only where it must be. */
-  readonly sessionCalls: "always" | "needed";
+  readonly sessionCalls: CallsParts["sessionCalls"];
   readonly canWriteNodes: boolean;
   close(): void;
 }
@@ -68,16 +76,18 @@ export class Client implements Caller {
   readonly #driver: Driver;
   readonly #keeper: Keeper;
   readonly #schemas: Schemas;
+  readonly #calls: Calls;
   readonly #hosted: Hosted;
   #isClosed = false;
 
   /** @internal */
   constructor(given: Driver, options: ClientOptions) {
-    const transport = guarded(given.transport, () => {
+    const check = () => {
       if (this.#isClosed) {
         throw closed();
       }
-    });
+    };
+    const transport = guarded(given.transport, check);
     const driver = { ...given, transport };
     this.#driver = driver;
     this.#schemas = new Schemas(transport);
@@ -92,6 +102,13 @@ export class Client implements Caller {
         published.forEach((name) => this.#schemas.forget(name));
         this.#hosted.answered(published, refused);
       },
+    });
+    this.#calls = new Calls({
+      transport,
+      keeper: this.#keeper,
+      schemas: this.#schemas,
+      sessionCalls: driver.sessionCalls,
+      check,
     });
   }
 
@@ -138,7 +155,7 @@ export class Client implements Caller {
     args: Arguments = {},
     options: CallOptions = {},
   ): Promise<T> {
-    const call = await this.#start(name, args, options, "absent");
+    const call = await this.#calls.start(name, args, options, "absent");
     return (await call.result()) as T;
   }
 
@@ -151,17 +168,7 @@ export class Client implements Caller {
     args: Arguments = {},
     options: StreamOptions = {},
   ): AsyncGenerator<T, void, undefined> {
-    checkOptions(options, STREAM_OPTIONS, "a call");
-    const patience = new Patience(options);
-    const port = await patience.wait(this.#streamOf(name, options.port));
-    const call = await this.#start(name, args, { ...options, timeout: patience.left }, "absent");
-    for await (const event of call) {
-      if (event.type === "output" && event.port === port) {
-        yield event.value as T;
-      } else if (event.type === "finished" && event.error !== undefined) {
-        throw event.error;
-      }
-    }
+    yield* this.#calls.stream<T>(name, args, options);
   }
 
   /**
@@ -169,7 +176,7 @@ export class Client implements Caller {
    * given, to be written. Leaving the loop over its events early cancels it.
    */
   start(name: string, args: Arguments = {}, options: CallOptions = {}): Promise<Call> {
-    return this.#start(name, args, options, "open");
+    return this.#calls.start(name, args, options, "open");
   }
 
   /** The schemas of the service's actions, by name; all, or those that match a pattern. */
@@ -251,22 +258,32 @@ export class Client implements Caller {
   // Nodes.
 
   /**
-   * Reads a node of a session, or a port of a run, from a place on, as it is written; attaches again after a
-   * disconnect. The values are texts, JSON values, or {@link Chunk}s.
+   * Reads a node of a session, or a port of a run, from a place on, as it is written; attaches
+   * again after a disconnect. The values are texts, JSON values, or {@link Chunk}s.
    */
   async *readNode(id: string, options: NodeOptions = {}): AsyncGenerator<unknown, void, undefined> {
+    checkOptions(options, READ_OPTIONS, "readNode");
     yield* readNode(this.#driver.transport, await this.#ownerOf(options), id, options);
   }
 
-  /** Writes a node of a session, or an input of a run that was left open; attaches again after a disconnect. */
-  async writeNode(id: string, options: Omit<NodeOptions, "offset"> = {}): Promise<NodeWriter> {
+  /**
+   * Writes a node of a session, or an input of a run that was left open; attaches again after
+   * a disconnect.
+   *
+   * @throws StatusError INVALID_ARGUMENT for an id that is no name.
+   */
+  async writeNode(id: string, options: WriteNodeOptions = {}): Promise<NodeWriter> {
+    checkOptions(options, WRITE_OPTIONS, "writeNode");
+    if (!isName(id)) {
+      throw invalid(`node "${id}" has an id that is no name`);
+    }
     if (!this.#driver.canWriteNodes) {
       throw new StatusError("UNIMPLEMENTED", "a browser cannot stream to a node", {
         reason: "UNSUPPORTED",
       });
     }
     const owner = await this.#ownerOf(options);
-    return new NodeWriter(this.#driver.transport, owner, id, options.signal);
+    return new NodeWriter(this.#driver.transport, owner, id, options);
   }
 
   async #ownerOf({ session, run = "" }: NodeOptions): Promise<NodeOwner> {
@@ -302,93 +319,6 @@ export class Client implements Caller {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  async #start(
-    name: string,
-    args: Arguments,
-    options: CallOptions,
-    others: Others,
-  ): Promise<RunningCall> {
-    // A stream's port was chosen before.
-    checkOptions(options, STREAM_OPTIONS, "a call");
-    if (typeof name !== "string") {
-      throw invalid(`an action's name is a text, not ${name === null ? "null" : typeof name}`);
-    }
-    if (this.#isClosed) {
-      throw closed();
-    }
-    const patience = new Patience(options);
-    const headers = wireHeaders(options.headers);
-    const { schema, given } = await patience.wait(this.#fit(name, args, others));
-    const session = this.#isOneShot(given, others)
-      ? undefined
-      : await patience.wait(this.#keeper.session());
-    const timed = { ...options, timeout: patience.left };
-    const written = others === "open" ? schema.inputs : given;
-    const inputs = written.map(({ name }) => name);
-    const call = new RunningCall({
-      id: `call_${crypto.randomUUID().replaceAll("-", "")}`,
-      schema,
-      inputs,
-      options: timed,
-      onEnd: (how) => this.#schemas.judge(name, how),
-    });
-    if (session === undefined) {
-      void runOneShot(this.#driver.transport, name, call, given, headers, timed);
-    } else {
-      const { [DEADLINE]: _, ...sent } = headers;
-      // The time left says it, without a common clock: the deadline is no header.
-      const { timeout: timeoutMs } = timed;
-      const frame = { id: call.id, action: name, inputs, headers: sent, timeoutMs };
-      this.#begin(session, frame, call, given);
-    }
-    return call;
-  }
-
-  /** The schema of an action, and the arguments that go with it, as the service has it now. */
-  async #fit(name: string, args: Arguments, others: Others) {
-    const isKept = this.#schemas.has(name);
-    const schema = await this.#schemas.get(name);
-    try {
-      return { schema, given: argumentsOf(schema, args, others) };
-    } catch (error) {
-      if (!isKept) {
-        throw error;
-      }
-    }
-    // It may have changed since it was kept.
-    this.#schemas.forget(name);
-    const now = await this.#schemas.get(name);
-    return { schema: now, given: argumentsOf(now, args, others) };
-  }
-
-  #isOneShot(given: readonly Argument[], others: Others): boolean {
-    const needed = others === "open" || given.some(isLive);
-    return this.#driver.sessionCalls === "needed" && !needed && this.sessionId === undefined;
-  }
-
-  #begin(session: Session, frame: NewCall, call: RunningCall, given: readonly Argument[]): void {
-    const number = session.startCall(frame, call);
-    call.begin({
-      write: (fragment) => session.write(number, fragment),
-      consume: (id, cost) => session.consume(number, id, cost),
-      cancel: (why) => session.cancel(number, why),
-    });
-    void call.feed(given);
-  }
-
-  async #streamOf(name: string, port: string | undefined): Promise<string> {
-    const schema = await this.#schemas.get(name);
-    const streams = schema.outputs.filter(({ unary }) => !unary).map((output) => output.name);
-    const [first, ...others] = port === undefined ? streams : streams.filter((it) => it === port);
-    if (first === undefined) {
-      throw invalid(`action "${name}" has no streamed output${port ? ` "${port}"` : ""}`);
-    }
-    if (others.length > 0) {
-      throw invalid(`action "${name}" streams ${streams.join(", ")}: choose with \`port\``);
-    }
-    return first;
   }
 
   async #known(name: string): Promise<ActionSchema | undefined> {

@@ -131,7 +131,7 @@ export function chunkOf(what: string, mediaType: string, value: unknown): Chunk 
 }
 
 /** What a value is, for people. */
-function nameOf(value: unknown): string {
+export function nameOf(value: unknown): string {
   const isObject = typeof value === "object" && value !== null;
   return isObject
     ? `a ${value.constructor?.name ?? "object"}`
