@@ -36,8 +36,11 @@ export type {
   ConversationRecord,
   Converted,
   Interactions,
+  Normalized,
   NormalizedPart,
   Note,
+  Problem,
+  Validation,
 } from "./client/interactions.js";
 export type { NodeOptions, NodeWriter, WriteNodeOptions } from "./client/nodes.js";
 export type { Tool, ToolsOptions } from "./client/tools.js";
@@ -65,6 +68,7 @@ export {
   type CallStatus,
   Code,
   type CodeName,
+  ConnectError,
   type Failure,
   type ReasonName,
   StatusError,

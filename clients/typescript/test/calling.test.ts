@@ -6,6 +6,7 @@ import {
   type CallEvent,
   Chunk,
   type Client,
+  ConnectError,
   connect,
   type LogEntry,
   StatusError,
@@ -257,7 +258,7 @@ test("narration is told as it happens, internal entries as events alone", async 
       break;
     }
   }
-  const internal = { ...told, text: "the operator's", internal: true };
+  const internal = { level: "debug", channel: "db", text: "the operator's", internal: true };
   assert.deepEqual(events, [
     { type: "log", ...told },
     { type: "log", ...internal },
@@ -282,7 +283,9 @@ test("a started call hands out its events, and takes its inputs one by one", asy
     },
   ]);
   assert.equal(await call.result(), 30);
+  assert.deepEqual([call.status?.code, call.schema.name], ["OK", "sum"]);
   const other = await client.start("upper");
+  assert.equal(other.status, undefined);
   await other.write("words", "a");
   assert.deepEqual(await other.result(), ["A"]);
   await assert.rejects(other.write("nope", 1), { reason: "UNDECLARED_INPUT" });
@@ -339,6 +342,7 @@ test("cancelling ends a call here at once, and there soon", async () => {
 test("an address that is none, or where nobody listens, is named", async () => {
   const check = async (url: string, code: string) => {
     const error = await failure(connect(url));
+    assert.ok(error instanceof ConnectError);
     assert.equal(error.code, code, error.message);
     assert.ok(error.message.includes(url), error.message);
   };

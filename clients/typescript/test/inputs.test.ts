@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { create } from "@bufbuild/protobuf";
 import * as z from "zod";
+import { argumentsOf } from "../src/client/arguments.js";
+import { ActionSchemaSchema } from "../src/gen/a11/v1/action_pb.js";
 import { connect, Registry, StatusError, stream } from "../src/index.js";
 import { Chunk, fragmentOf } from "../src/wire/chunk.js";
 import { startFrames } from "./support/frames.js";
@@ -104,6 +107,39 @@ test("an input that is gone fails its call once, whichever way it is made", asyn
   assert.deepEqual(await client.call("tell", { b: undefined }, options), ["told"]);
   await Promise.all([client.close(), host.close()]);
   await server.stop();
+});
+
+test("null for an optional input is absent where its schema takes none", () => {
+  const check = (jsonSchema: object | string, isValue: boolean, mediaType = "application/json") => {
+    const text = typeof jsonSchema === "string" ? jsonSchema : JSON.stringify(jsonSchema);
+    const inputs = [{ name: "x", mediaType, unary: true, jsonSchema: text }];
+    const schema = create(ActionSchemaSchema, { name: "a", inputs });
+    const given = argumentsOf(schema, { x: null }, "absent");
+    assert.deepEqual(given, isValue ? [{ name: "x", value: null }] : [], text);
+    assert.deepEqual(argumentsOf(schema, { x: undefined }, "open"), []);
+  };
+  check("", true);
+  check({}, true);
+  check({ description: "anything" }, true);
+  check("true", true);
+  check("false", false);
+  check({}, false, "text/plain");
+  check({ type: "string" }, false);
+  check({ type: ["string", "null"] }, true);
+  check({ const: null }, true);
+  check({ const: 5 }, false);
+  check({ enum: [1, null] }, true);
+  check({ enum: [1] }, false);
+  check({ anyOf: [{ type: "string" }, { type: "null" }] }, true);
+  check({ oneOf: [{ type: "string" }] }, false);
+  check({ allOf: [{ type: ["null", "string"] }, { type: "string" }] }, false);
+  check({ not: { type: "null" } }, false);
+  check({ not: { type: "string" } }, true);
+  const $defs = { maybe: { type: ["null"] }, "a/b": { type: "string" } };
+  check({ $defs, $ref: "#/$defs/maybe" }, true);
+  check({ $defs, $ref: "#/$defs/a~1b" }, false);
+  check({ $defs, $ref: "#/$defs/none" }, false);
+  check({ $ref: "#" }, false);
 });
 
 test("inputs that a caller does not list have ended when its call begins", async () => {

@@ -130,6 +130,7 @@ test("a user's turn is built, and a result appended, without a server", () => {
     { data: "aGk=", metadata: { mimetype: "text/plain" } },
     { data: "AQI=", metadata: { mimetype: "image/png" } },
   ]);
+  assert.deepEqual(userTurn("hi", { images: picture }).content, first.content);
   assert.throws(() => userTurn("x", { images: [Chunk.text("no")] }), { code: "INVALID_ARGUMENT" });
   assert.throws(() => userTurn("\ud800"), { code: "INVALID_ARGUMENT" });
   const result = { messages: [{ role: "tool" }], interaction: create(InteractionSchema) };

@@ -125,6 +125,10 @@ test("an interaction is validated, normalised, and converted for a provider", as
   await assert.rejects(client.interactions.normalize("no JSON"), { code: "INVALID_ARGUMENT" });
   const broken = await client.interactions.validate('{"created_at_millis": "x"}');
   assert.equal(broken.valid, false);
+  assert.deepEqual(
+    broken.problems.map(({ refused, reason }) => [refused, reason]),
+    [[true, "INVALID_REQUEST"]],
+  );
   const gpt = await client.interactions.convert([turn], { to: "gpt", dialect: "responses" });
   assert.ok(gpt.messages.length > 0);
   await assert.rejects(client.interactions.convert([], { to: "nobody" as "gpt" }), StatusError);

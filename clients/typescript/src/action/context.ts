@@ -68,8 +68,8 @@ export class Context implements Caller {
   }
 
   /** Notes something for the operator, which users are never shown. */
-  logInternal(text: string): void {
-    this.#parts.log(text, { internal: true });
+  logInternal(text: string, options: Omit<LogOptions, "internal"> = {}): void {
+    this.#parts.log(text, { ...options, internal: true });
   }
 
   /** Writes an output by hand: the value of a unary one, the next of a stream. */

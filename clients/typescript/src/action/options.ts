@@ -1,5 +1,6 @@
 /** How a call is made, and what comes of it: the words that clients and contexts share. */
 
+import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import type { HeadersInit } from "../wire/headers.js";
 import type { CallStatus, StatusError } from "../wire/status.js";
 
@@ -50,6 +51,10 @@ export type CallEvent =
 export interface Call extends AsyncIterable<CallEvent> {
   /** The call's id, as its handler sees it. */
   readonly id: string;
+  /** The action's schema, as it was when the call began. */
+  readonly schema: ActionSchema;
+  /** How it ended; `undefined` until then. */
+  readonly status: CallStatus | undefined;
   /** Writes the value of a unary input, or the next one of a stream input. */
   write(port: string, value: unknown): Promise<void>;
   /** Ends an input. */

@@ -14,7 +14,15 @@ import { cost } from "../session/core/cost.js";
 import { Queue } from "../session/core/queue.js";
 import type { CallSink } from "../session/session.js";
 import { onAbort } from "../wire/abort.js";
-import { callStatus, invalid, isOk, type Status, StatusError, status } from "../wire/status.js";
+import {
+  type CallStatus,
+  callStatus,
+  invalid,
+  isOk,
+  type Status,
+  StatusError,
+  status,
+} from "../wire/status.js";
 import type { Argument } from "./arguments.js";
 
 /** How many log entries are held for whoever takes them; older ones go. */
@@ -58,7 +66,7 @@ interface Output {
 
 export class RunningCall implements Call, CallSink {
   readonly id: string;
-  readonly #schema: ActionSchema;
+  readonly schema: ActionSchema;
   readonly #options: CallOptions;
   readonly #onEnd: (how: Status) => void;
   readonly #inputs = new Map<string, Outbox>();
@@ -76,7 +84,7 @@ export class RunningCall implements Call, CallSink {
 
   constructor({ id, schema, inputs, options, onEnd }: RunningCallParts) {
     this.id = id;
-    this.#schema = schema;
+    this.schema = schema;
     this.#options = options;
     this.#onEnd = onEnd;
     for (const port of schema.inputs) {
@@ -88,6 +96,10 @@ export class RunningCall implements Call, CallSink {
     for (const port of schema.outputs) {
       this.#outputs.set(port.name, { port, decoder: new Decoder(port), values: [] });
     }
+  }
+
+  get status(): CallStatus | undefined {
+    return this.#end && callStatus(this.#end);
   }
 
   /** Says where it runs. From now on its time counts. */
@@ -267,7 +279,7 @@ export class RunningCall implements Call, CallSink {
   #input(port: string): Outbox {
     const input = this.#inputs.get(port);
     if (input === undefined) {
-      throw invalid(`action "${this.#schema.name}" has no input "${port}"`, "UNDECLARED_INPUT");
+      throw invalid(`action "${this.schema.name}" has no input "${port}"`, "UNDECLARED_INPUT");
     }
     return input;
   }

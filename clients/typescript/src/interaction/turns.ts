@@ -7,13 +7,15 @@ import { Chunk, encodeText, TEXT } from "../wire/chunk.js";
 import type { JsonValue } from "../wire/json.js";
 import { invalid } from "../wire/status.js";
 
+type Picture = Chunk | Uint8Array;
+
 /** What a user turn has beside its text. */
 export interface UserTurnOptions {
   /**
-   * Pictures, after the text: the bytes of a PNG, JPEG, GIF or WebP, or a `Chunk` that says
-   * what they are, such as `new Chunk("image/avif", bytes)`.
+   * Pictures, after the text, or one: the bytes of a PNG, JPEG, GIF or WebP, or a `Chunk` that
+   * says what they are, such as `new Chunk("image/avif", bytes)`.
    */
-  readonly images?: readonly (Chunk | Uint8Array)[];
+  readonly images?: Picture | readonly Picture[];
   /** The turn before it. */
   readonly previous?: Interaction | string;
   /** Default: a new UUID. */
@@ -30,6 +32,7 @@ export interface UserTurnOptions {
  */
 export function userTurn(text = "", options: UserTurnOptions = {}): Interaction {
   const { images = [], previous, system } = options;
+  const isOne = images instanceof Chunk || images instanceof Uint8Array;
   const texts = (text: string) => new Chunk(TEXT, encodeText(text));
   return create(InteractionSchema, {
     id: options.id ?? crypto.randomUUID(),
@@ -37,7 +40,10 @@ export function userTurn(text = "", options: UserTurnOptions = {}): Interaction 
     createdAtMillis: BigInt(Date.now()),
     previousInteractionId: typeof previous === "string" ? previous : (previous?.id ?? ""),
     systemInstructions: system === undefined ? [] : [wire(texts(system))],
-    content: [...(text === "" ? [] : [texts(text)]), ...images.map(picture)].map(wire),
+    content: [
+      ...(text === "" ? [] : [texts(text)]),
+      ...(isOne ? [images] : images).map(picture),
+    ].map(wire),
     status: {},
   });
 }
@@ -48,7 +54,7 @@ const SIGNATURES: readonly [signature: string, mediaType: string][] = [
   ["GIF8", "image/gif"],
 ];
 
-function picture(image: Chunk | Uint8Array): Chunk {
+function picture(image: Picture): Chunk {
   if (image instanceof Chunk) {
     if (!image.mediaType.startsWith("image/")) {
       throw invalid(`"${image.mediaType}" is not the media type of a picture`);

@@ -32,7 +32,7 @@ export function actions(): Registry {
       },
       async ({ who, times, title }, context) => {
         context.log(`Greeting ${who}.`);
-        context.log("the operator's", { internal: true });
+        context.logInternal("the operator's", { level: "debug", channel: "db" });
         return `Hello, ${title === undefined ? "" : `${title} `}${who}! `.repeat(times).trim();
       },
     )
