@@ -195,6 +195,7 @@ test("what went wrong is named, with its code and reason", async () => {
   await check("fail", { how: "error" }, "INTERNAL", "HANDLER_FAILED", /RangeError: out of cheese/);
   await check("fail", { how: "output" }, "INTERNAL", "INVALID_OUTPUT", /"output"/);
   await check("forgets", {}, "INTERNAL", "INVALID_OUTPUT", /"output"/);
+  await check("half_failed", {}, "DATA_LOSS", "HANDLER_FAILED", /^disk went away$/);
   await check("partial", { words: ["a"] }, "DATA_LOSS", "HANDLER_FAILED", /disk went away/);
   await check("order_status", { order_id: "A-404" }, "NOT_FOUND", "HANDLER_FAILED", /A-404/);
 });

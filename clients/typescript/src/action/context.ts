@@ -1,6 +1,7 @@
 /** What a handler knows of its call, and what it may do beside returning a result. */
 
 import { flows, type Headers, type HeadersInit } from "../wire/headers.js";
+import type { Failure } from "../wire/status.js";
 import type { LogOptions } from "./log.js";
 import type { Arguments, Call, Caller, CallOptions, StreamOptions } from "./options.js";
 
@@ -15,6 +16,7 @@ export interface ContextParts {
   readonly log: (text: string, options: LogOptions) => void;
   readonly write: (port: string, value: unknown) => Promise<void>;
   readonly finish: (port: string) => Promise<void>;
+  readonly fail: (port: string, failure: Failure) => void;
 }
 
 /** The context of one call that runs here. */
@@ -80,6 +82,11 @@ export class Context implements Caller {
   /** Ends a stream output that is written by hand. The handler's return ends all. */
   finish(port: string): Promise<void> {
     return this.#parts.finish(port);
+  }
+
+  /** Fails an output: whoever reads it gets why. */
+  fail(port: string, failure: Failure): void {
+    this.#parts.fail(port, failure);
   }
 
   /**

@@ -5,7 +5,15 @@ import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import type { CallFrame } from "../gen/a11/v1/peer_service_pb.js";
 import type { CallSink, Session } from "../session/session.js";
 import { Headers, type WireHeaders } from "../wire/headers.js";
-import { ok, Reason, type Status, StatusError, status, textOf } from "../wire/status.js";
+import {
+  type Failure,
+  ok,
+  Reason,
+  type Status,
+  StatusError,
+  status,
+  textOf,
+} from "../wire/status.js";
 import { Context } from "./context.js";
 import { bind, describe, Inputs } from "./inputs.js";
 import { wireLog } from "./log.js";
@@ -18,7 +26,10 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 interface Output {
   readonly outbox: Outbox;
+  /** Its node. */
+  readonly id: string;
   readonly type: TypedPort["type"];
+  hasFailed: boolean;
 }
 
 /** Runs one call. Its status is told exactly once, last, whatever the handler does. */
@@ -73,7 +84,7 @@ export class HostedCall implements CallSink {
     const outputs = bind(this.#entry.outputs, frame.outputs, "own name", "INVALID_REQUEST");
     for (const [id, { port, type }] of outputs) {
       const outbox = new Outbox("output", port, id, (fragment) => session.write(call, fragment));
-      this.#outputs.set(port.name, { outbox, type });
+      this.#outputs.set(port.name, { outbox, id, type, hasFailed: false });
     }
     const args = await inputs.arguments();
     const context = new Context({
@@ -86,11 +97,12 @@ export class HostedCall implements CallSink {
       log: (text, options) => session.log(call, wireLog(text, options)),
       write: (port, value) => this.#write(port, value),
       finish: async (port) => this.#output(port).outbox.finish(),
+      fail: (port, failure) => this.#fail(port, failure),
     });
     const returned = await this.#entry.handler(args as never, context);
     await this.#writeReturned(returned);
-    for (const { outbox } of this.#outputs.values()) {
-      if (!outbox.isWritten && outbox.port.unary && this.#isRequired(outbox)) {
+    for (const { outbox, hasFailed } of this.#outputs.values()) {
+      if (!outbox.isWritten && !hasFailed && outbox.port.unary && this.#isRequired(outbox)) {
         const message = `the handler wrote no output "${outbox.port.name}"`;
         throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
       }
@@ -168,6 +180,15 @@ export class HostedCall implements CallSink {
       // What is wrong with an output is the handler's fault, not its caller's.
       const { message } = StatusError.from(error);
       throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
+    }
+  }
+
+  #fail(port: string, failure: Failure): void {
+    const output = this.#output(port);
+    const why = failureOf(StatusError.ofFailure(`output "${port}"`, failure));
+    if (output.outbox.end()) {
+      output.hasFailed = true;
+      this.#session.close(this.#call, output.id, why);
     }
   }
 

@@ -38,9 +38,11 @@ export class Outbox {
     return this.#written > 0;
   }
 
-  /** Whether it takes no more. */
-  get isEnded(): boolean {
-    return this.#ended;
+  /** Takes no more; whether it did until now. */
+  end(): boolean {
+    const wasOpen = !this.#ended;
+    this.#ended = true;
+    return wasOpen;
   }
 
   /**
@@ -115,8 +117,7 @@ export class Outbox {
 
   /** Ends the port. */
   async finish(): Promise<void> {
-    if (!this.#ended) {
-      this.#ended = true;
+    if (this.end()) {
       await this.#send(endOf(this.#id));
     }
   }

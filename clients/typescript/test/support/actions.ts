@@ -140,6 +140,14 @@ export function actions(): Registry {
     )
     .action({ name: "forgets", output: z.string() }, () => {})
     .action(
+      { name: "half_failed", outputs: { lines: stream(z.string()), total: z.int() } },
+      async (_, context) => {
+        await context.write("lines", "one");
+        context.fail("lines", { code: "DATA_LOSS", message: "disk went away" });
+        context.fail("total", new StatusError("ABORTED", "nothing to count"));
+      },
+    )
+    .action(
       { name: "partial", input: z.object({ words: z.array(z.string()) }), output: z.string() },
       async function* ({ words }) {
         yield* words;
