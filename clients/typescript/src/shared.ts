@@ -35,6 +35,7 @@ export type {
   Appended,
   ConversationRecord,
   Converted,
+  Fork,
   Interactions,
   Normalized,
   NormalizedPart,

@@ -1,4 +1,4 @@
-/** What a service keeps: conversations, rounds that are recorded, and nodes. */
+/** Rounds of a model's calls: results, events, options, and what is recorded. */
 
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -8,16 +8,12 @@ import { after, before, test } from "node:test";
 import * as z from "zod";
 import {
   bytes,
-  Chunk,
   type Client,
+  type Context,
   connect,
   type ExecuteEvent,
-  interactionFromJson,
-  interactionToJson,
-  isSameInteraction,
   Registry,
   StatusError,
-  userTurn,
 } from "../src/index.js";
 import { actions } from "./support/actions.js";
 import { type Server, startServer } from "./support/server.js";
@@ -39,99 +35,6 @@ after(async () => {
   await host.close();
   await server.stop();
   await rm(folder, { recursive: true });
-});
-
-test("an interaction is kept, handed out again, listed, watched and deleted", async () => {
-  const first = userTurn("hi", { images: [new Chunk("image/png", new Uint8Array([1]))] });
-  const next = userTurn("and?", { previous: first });
-  const { interactions } = client;
-  const watched: string[] = [];
-  const abort = new AbortController();
-  const watching = (async () => {
-    for await (const { id } of interactions.watch("talk", { signal: abort.signal })) {
-      watched.push(id);
-      if (watched.length === 2) {
-        return;
-      }
-    }
-  })();
-  const appended = await interactions.append("talk", first);
-  assert.deepEqual([appended.position, appended.existed], [1, false]);
-  assert.equal((await interactions.append("talk", first)).existed, true);
-  assert.equal((await interactions.append("talk", interactionToJson(next))).position, 2);
-  const got = await interactions.get("talk", first.id);
-  assert.ok(isSameInteraction(got.interaction, first));
-  const listed = [];
-  for await (const record of interactions.list("talk")) {
-    listed.push(record);
-  }
-  assert.deepEqual(
-    listed.map(({ position, id }) => [position, id]),
-    [
-      [1, first.id],
-      [2, next.id],
-    ],
-  );
-  assert.ok(listed[1] && isSameInteraction(listed[1].interaction, next));
-  const after = [];
-  for await (const { id } of interactions.list("talk", { afterPosition: 1 })) {
-    after.push(id);
-  }
-  assert.deepEqual(after, [next.id]);
-  const named = [];
-  for await (const name of interactions.conversations("ta")) {
-    named.push(name);
-  }
-  assert.deepEqual(named, ["talk"]);
-  assert.equal((await interactions.conversations("nothing").next()).done, true);
-  await assert.rejects(interactions.list("talk", { afterPosition: -1 }).next(), {
-    code: "INVALID_ARGUMENT",
-  });
-  await watching;
-  abort.abort();
-  assert.deepEqual(watched, [first.id, next.id]);
-  await assert.rejects(interactions.append("talk", { ...first, model: "other" }), {
-    code: "ALREADY_EXISTS",
-    reason: "INTERACTION_CONFLICT",
-  });
-  assert.equal(await interactions.delete("talk"), 2);
-  await assert.rejects(interactions.get("talk", first.id), { reason: "UNKNOWN_CONVERSATION" });
-});
-
-test("an interaction is validated, normalised, and converted for a provider", async () => {
-  const turn = userTurn("What is on it?", {
-    images: [new Chunk("image/png", new Uint8Array([1, 2]))],
-    system: "Be brief.",
-  });
-  const { valid, problems } = await client.interactions.validate(turn);
-  assert.ok(valid, JSON.stringify(problems));
-  const { role, parts } = await client.interactions.normalize(turn);
-  assert.equal(role, "user");
-  assert.deepEqual(
-    parts.map(({ type }) => type),
-    ["text", "image"],
-  );
-  const { messages, system } = await client.interactions.convert([turn], { to: "claude" });
-  assert.equal(system, "Be brief.");
-  assert.equal(messages.length, 1);
-  const message = { role: "user", content: [{ type: "text", text: "As it came." }] };
-  const raw = await client.interactions.normalize(message);
-  assert.deepEqual(raw, { role: "user", parts: [{ type: "text", text: "As it came." }] });
-  const json = JSON.parse(interactionToJson(turn));
-  assert.deepEqual(await client.interactions.normalize(json), { role, parts });
-  assert.deepEqual(await client.interactions.normalize(interactionToJson(turn)), { role, parts });
-  const both = await client.interactions.convert([turn, message], { to: "claude" });
-  assert.match(JSON.stringify(both.messages), /As it came/);
-  await assert.rejects(client.interactions.normalize("no JSON"), { code: "INVALID_ARGUMENT" });
-  const broken = await client.interactions.validate('{"created_at_millis": "x"}');
-  assert.equal(broken.valid, false);
-  assert.deepEqual(
-    broken.problems.map(({ refused, reason }) => [refused, reason]),
-    [[true, "INVALID_REQUEST"]],
-  );
-  const gpt = await client.interactions.convert([turn], { to: "gpt", dialect: "responses" });
-  assert.ok(gpt.messages.length > 0);
-  await assert.rejects(client.interactions.convert([], { to: "nobody" as "gpt" }), StatusError);
 });
 
 /** A Claude reply that makes calls. */
@@ -282,10 +185,18 @@ test("options that cannot be meant are refused before anything is sent", async (
 });
 
 test("a round that is stored is known again, and runs nothing twice", async () => {
+  const keys: Record<string, string | undefined> = {};
   let runs = 0;
-  const registry = new Registry().action({ name: "once" }, () => {
-    runs++;
-  });
+  const note = ({ id, action, headers }: Context) => {
+    keys[`${id} ${action}`] = headers.text("x-a11-idempotency-key");
+  };
+  const registry = new Registry()
+    .action({ name: "within" }, (_, context) => note(context))
+    .action({ name: "once" }, async (_, context) => {
+      runs++;
+      note(context);
+      await context.call("within");
+    });
   const other = await connect(server.address, { registry });
   const options = {
     allow: ["once"],
@@ -293,10 +204,15 @@ test("a round that is stored is known again, and runs nothing twice", async () =
     conversation: "round",
     interactionId: "turn-1",
   };
-  const first = await client.execute(reply(["a", "once", {}]), options);
-  const again = await client.execute(reply(["a", "once", {}]), options);
-  assert.equal(runs, 1);
+  const calls = reply(["a", "once", {}], ["b", "once", {}]);
+  const first = await client.execute(calls, options);
+  const again = await client.execute(calls, options);
+  assert.equal(runs, 2);
   assert.deepEqual(again.messages, first.messages);
+  const { "a once": a, "b once": b, ...nested } = keys;
+  assert.deepEqual([a, b], ["turn-1/a", "turn-1/b"]);
+  // It is the call's own, and flows into none that the call makes.
+  assert.deepEqual(Object.values(nested), [undefined, undefined]);
   const ids = [];
   for await (const { id } of client.interactions.list("round")) {
     ids.push(id);
@@ -323,32 +239,4 @@ test("an action is run by the peer that its config names", async () => {
   const nobody = await connect(server.address);
   assert.equal(await run(nobody), "NO_SENDER");
   await Promise.all([one.close(), two.close(), nobody.close()]);
-});
-
-test("what would be lost on the way is equal after a round trip, or refused at the door", async () => {
-  const turn = interactionFromJson({
-    id: "odd",
-    created_at_millis: 2n ** 63n - 1n,
-    status: { code: 3, details: [{ big: 2n ** 63n - 1n, none: null }] },
-    content: [{ data: "/+8=" }],
-    colour: "red",
-  });
-  await client.interactions.append("odd", turn);
-  const { interaction } = await client.interactions.get("odd", "odd");
-  assert.ok(isSameInteraction(interaction, turn));
-  assert.equal(interaction.createdAtMillis, 2n ** 63n - 1n);
-  // An enum number and a field of a newer producer are kept in the bytes.
-  await client.interactions.append("odd", {
-    ...turn,
-    id: "newer",
-    $unknown: [{ no: 999, wireType: 0, data: new Uint8Array([5]) }],
-  });
-  const newer = await client.interactions.get("odd", "newer");
-  assert.equal(newer.interaction.$unknown?.[0]?.no, 999);
-  await assert.rejects(
-    client.interactions.append("odd", '{"id": "x", "content": [{"data": "_-8="}]}'),
-    {
-      code: "INVALID_ARGUMENT",
-    },
-  );
 });

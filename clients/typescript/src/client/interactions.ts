@@ -39,6 +39,14 @@ export interface Appended {
   readonly existed: boolean;
 }
 
+/** An interaction that more than one other follows. */
+export interface Fork {
+  readonly id: string;
+  readonly position: number;
+  /** The ids of those that follow it, in order; the first 1,000. */
+  readonly nextIds: readonly string[];
+}
+
 /** A part of an interaction, in no provider's shape. */
 export type NormalizedPart =
   | { readonly type: "text"; readonly text: string }
@@ -185,6 +193,25 @@ export class Interactions {
       yield* page.conversations.map(({ name }) => name);
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
+  }
+
+  /** The interactions that more than one other follows, in order; after a position, or all. */
+  async *forks(
+    conversation: string,
+    options: { readonly afterPosition?: number } = {},
+  ): AsyncGenerator<Fork, void, undefined> {
+    let afterPosition = positionOf(options.afterPosition);
+    do {
+      const page = await ask(
+        this.#client.listForks({ conversation, afterPosition, pageSize: 1000 }),
+      );
+      yield* page.forks.map(({ id, position, nextIds }) => ({
+        id,
+        position: Number(position),
+        nextIds,
+      }));
+      afterPosition = page.nextAfterPosition;
+    } while (afterPosition !== 0n);
   }
 
   /** Everything that is wrong with an interaction, or the JSON of one, and notes. */
