@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
+  type Arguments,
   type CallEvent,
   Chunk,
   type Client,
@@ -152,13 +153,19 @@ test("one stream of several is chosen, and there must be one", async () => {
     got.push(value);
   }
   assert.deepEqual(got, [1, 3, 5]);
-  const check = async (name: string, args: object, message: RegExp) => {
-    const error = await failure(client.stream(name, args as Record<string, unknown>).next());
+  // A value of an output that is no stream is one of one.
+  assert.deepEqual(await client.stream("greet", { who: "x" }, { port: "output" }).next(), {
+    value: "Hello, x!",
+    done: false,
+  });
+  const check = async (name: string, args: Arguments, message: RegExp, port?: string) => {
+    const error = await failure(client.stream(name, args, { port }).next());
     assert.equal(error.code, "INVALID_ARGUMENT");
     assert.match(error.message, message);
   };
   await check("by_hand", { n: 1 }, /choose with `port`/);
   await check("greet", { who: "x" }, /no streamed output/);
+  await check("greet", { who: "x" }, /no output "gone"/, "gone");
 });
 
 test("leaving a stream early cancels its call", async () => {

@@ -76,6 +76,28 @@ test("a node is written and read, from a place on and over broken connections", 
   await proxy.close();
 });
 
+test("a node whose block is left before its end is unfinished, and one that ended is whole", async () => {
+  const write = async (id: string, isFinished: boolean) => {
+    await using node = await client.writeNode(id);
+    await node.write(1);
+    if (isFinished) {
+      await node.finish();
+    }
+  };
+  const session = await client.openSession();
+  const read = async (id: string) => {
+    const values: unknown[] = [];
+    for await (const value of host.readNode(id, { session })) {
+      values.push(value);
+    }
+    return values;
+  };
+  await write("whole", true);
+  assert.deepEqual(await read("whole"), [1]);
+  await write("part", false);
+  await assert.rejects(read("part"), { code: "FAILED_PRECONDITION", reason: "NOT_FINAL" });
+});
+
 test("a node has values of its media type, JSON unless it is said", async () => {
   const check = async (
     mediaType: string | undefined,

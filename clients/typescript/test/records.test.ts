@@ -12,10 +12,11 @@ import {
   type Context,
   connect,
   type ExecuteEvent,
+  interactionFromJson,
   Registry,
   StatusError,
 } from "../src/index.js";
-import { actions } from "./support/actions.js";
+import { actions, until } from "./support/actions.js";
 import { type Server, startServer } from "./support/server.js";
 
 let folder: string;
@@ -36,6 +37,16 @@ after(async () => {
   await server.stop();
   await rm(folder, { recursive: true });
 });
+
+/** A model's turn that calls an action. */
+function interactionOf(name: string) {
+  return interactionFromJson({
+    id: name,
+    role: "model",
+    action_calls: [{ id: "c", name }],
+    content: [],
+  });
+}
 
 /** A Claude reply that makes calls. */
 function reply(...calls: [id: string, name: string, input: object][]) {
@@ -218,6 +229,31 @@ test("a round that is stored is known again, and runs nothing twice", async () =
     ids.push(id);
   }
   assert.deepEqual(ids, ["turn-1", first.interaction.id]);
+  await other.close();
+});
+
+test("a config of an action that nobody knows is warned of, once", async (t) => {
+  const warn = t.mock.method(console, "warn", () => {});
+  const registry = new Registry().action({ name: "mine" }, () => {});
+  const other = await connect(server.address, { registry });
+  const run = (turn: object, ...names: string[]) => {
+    const actionConfigs = Object.fromEntries(names.map((name) => [name, "a11://$sender"]));
+    return other.execute(turn, { allow: "greet", actionConfigs });
+  };
+  await run(reply(["a", "said", {}]), "greet", "mine", "said");
+  await run(interactionOf("called"), "greet", "mine", "called");
+  const mcp = { nowhere: "mcp://127.0.0.1:1/mcp" };
+  await other.execute(reply(["a", "b", {}]), { allow: "greet", actionConfigs: mcp });
+  await run(interactionOf("called"), "gret", "mine");
+  await run(reply(["a", "b", {}]), "gret", "gone");
+  await until(() => warn.mock.callCount() === 2, "both warnings");
+  assert.deepEqual(
+    warn.mock.calls.map(({ arguments: [text] }) => text),
+    ["gret", "gone"].map(
+      (name) =>
+        `a11-grpc: actionConfigs: "${name}" is no action that the reply calls or the service lists`,
+    ),
+  );
   await other.close();
 });
 

@@ -1,5 +1,7 @@
 /** How a call is made, and what comes of it: the words that clients and contexts share. */
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import type { HeadersInit } from "../wire/headers.js";
 import type { CallStatus, StatusError } from "../wire/status.js";
@@ -32,9 +34,9 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How the one streamed output is chosen. */
+/** How the output is chosen whose values are wanted. */
 export interface StreamOptions extends CallOptions {
-  /** The output's name, where the action streams several. */
+  /** The output's name, whether it is a stream or not. Default: the one that is. */
   readonly port?: string | undefined;
 }
 
@@ -48,7 +50,7 @@ export type CallEvent =
   | { readonly type: "finished"; readonly status: CallStatus; readonly error?: StatusError };
 
 /** A call under way: its events, and its inputs that were not given. */
-export interface Call extends AsyncIterable<CallEvent> {
+export interface Call extends AsyncIterable<CallEvent>, AsyncDisposable {
   /** The call's id, as its handler sees it. */
   readonly id: string;
   /** The action's schema, as it was when the call began. */
@@ -68,6 +70,8 @@ export interface Call extends AsyncIterable<CallEvent> {
    * @throws StatusError what the call failed with.
    */
   result(): Promise<unknown>;
+  /** Cancels it, where it has not ended: what `await using` does at the end of its block. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** What makes calls: a client, or the context of a call that nests others. */

@@ -74,7 +74,7 @@ export class Calls {
     return call;
   }
 
-  /** The values of the one stream of a call, or of that which is chosen. */
+  /** The values of the one streamed output of a call, or of the output that is chosen. */
   async *stream<T>(
     name: string,
     args: Arguments,
@@ -118,11 +118,17 @@ export class Calls {
   }
 
   async #streamOf(name: string, port: string | undefined): Promise<string> {
-    const schema = await this.#parts.schemas.get(name);
-    const streams = schema.outputs.filter(({ unary }) => !unary).map((output) => output.name);
-    const [first, ...others] = port === undefined ? streams : streams.filter((it) => it === port);
+    const { outputs } = await this.#parts.schemas.get(name);
+    if (port !== undefined) {
+      if (!outputs.some((output) => output.name === port)) {
+        throw invalid(`action "${name}" has no output "${port}"`);
+      }
+      return port;
+    }
+    const streams = outputs.filter(({ unary }) => !unary).map((output) => output.name);
+    const [first, ...others] = streams;
     if (first === undefined) {
-      throw invalid(`action "${name}" has no streamed output${port ? ` "${port}"` : ""}`);
+      throw invalid(`action "${name}" has no streamed output: choose one with \`port\``);
     }
     if (others.length > 0) {
       throw invalid(`action "${name}" streams ${streams.join(", ")}: choose with \`port\``);

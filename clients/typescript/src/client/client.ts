@@ -13,6 +13,7 @@ import { SESSION } from "../wire/headers.js";
 import { isName } from "../wire/name.js";
 import { type CallStatus, invalid, StatusError } from "../wire/status.js";
 import { Calls, type CallsParts } from "./calling.js";
+import { Doubts } from "./doubts.js";
 import {
   type BackendName,
   type ExecuteEvent,
@@ -77,6 +78,7 @@ export class Client implements Caller {
   readonly #keeper: Keeper;
   readonly #schemas: Schemas;
   readonly #calls: Calls;
+  readonly #doubts: Doubts;
   readonly #hosted: Hosted;
   #isClosed = false;
 
@@ -91,6 +93,7 @@ export class Client implements Caller {
     const driver = { ...given, transport };
     this.#driver = driver;
     this.#schemas = new Schemas(transport);
+    this.#doubts = new Doubts(this.#schemas);
     this.#hosted = new Hosted(options.onRefused);
     this.interactions = new Interactions(transport);
     this.#keeper = new Keeper({
@@ -160,8 +163,8 @@ export class Client implements Caller {
   }
 
   /**
-   * Calls an action and hands out the values of its streamed output as they come. Leaving
-   * the loop early cancels the call.
+   * Calls an action and hands out the values of its streamed output as they come, or of the
+   * output that `port` names. Leaving the loop early cancels the call.
    */
   async *stream<T = unknown>(
     name: string,
@@ -328,9 +331,13 @@ export class Client implements Caller {
   #round(reply: Reply, options: ExecuteOptions): RoundParts {
     checkOptions(options, EXECUTE_OPTIONS, "execute");
     checkMetadata(options.headers);
+    const request = requestOf(reply, options);
+    const configured = Object.keys(options.actionConfigs ?? {});
+    // Apart: it is no matter of the round, which waits for nothing.
+    void this.#doubts.look(request, configured, this.#hosted.schemas());
     return {
       transport: this.#driver.transport,
-      request: requestOf(reply, options),
+      request,
       timeout: timeoutOf(options.timeout),
       signal: options.signal,
       headers: () => this.#sent(options.headers),

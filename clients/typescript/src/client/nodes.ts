@@ -1,5 +1,7 @@
 /** Reading and writing single nodes, apart from calls. */
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { createClient, type Transport } from "@connectrpc/connect";
 import { Decoder } from "../action/decoder.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
@@ -74,8 +76,11 @@ export async function* readNode(
   }
 }
 
-/** Writes a node: values in order, then {@link finish}, or {@link fail}. */
-export class NodeWriter {
+/**
+ * Writes a node: values in order, then {@link finish}, or {@link fail}. With `await using`,
+ * a block that is left before its `finish` leaves the node unfinished, which readers get.
+ */
+export class NodeWriter implements AsyncDisposable {
   readonly #write: (messages: NodeFragment[], close: Status | undefined) => Promise<void>;
   readonly #id: string;
   readonly #mediaType: string;
@@ -165,6 +170,11 @@ export class NodeWriter {
       await this.#flush(this.#next);
       await this.#write([], how ?? ok());
     }
+  }
+
+  /** Closes the node unfinished, where it has not ended; with a service that is gone, not. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.fail().catch(() => {});
   }
 
   #add(fragment: NodeFragment): void {

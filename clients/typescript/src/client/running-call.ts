@@ -185,6 +185,10 @@ export class RunningCall implements Call, CallSink {
     this.#stop(status("CANCELLED", reason, "CANCELLED"));
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cancel();
+  }
+
   /**
    * Writes arguments, each to its end, as there is room for them. What goes wrong, in a
    * program's own iterator too, fails the call.
