@@ -62,7 +62,7 @@ export {
 } from "./interaction/turns.js";
 export { isSame as isSameInteraction } from "./interaction/validity.js";
 export { version } from "./version.js";
-export { Chunk } from "./wire/chunk.js";
+export { Chunk, type ChunkOptions } from "./wire/chunk.js";
 export type { Headers } from "./wire/headers.js";
 export type { JsonValue } from "./wire/json.js";
 export {

@@ -78,6 +78,12 @@ export class Inputs {
 
   /** Takes a piece of an input. */
   push(fragment: NodeFragment): void {
+    const place = elsewhere(fragment);
+    if (place !== undefined) {
+      const message = `the value is ${place}, which is not held here`;
+      this.fail(new StatusError("NOT_FOUND", message, { reason: "UNKNOWN_NODE" }));
+      return;
+    }
     const stream = this.#streams.get(fragment.id);
     if (stream !== undefined) {
       stream.inbox.push(fragment);
@@ -218,6 +224,15 @@ export function describe(what: string, error: z.ZodError): string {
     return `${place}: ${message}`;
   });
   return faults.join("; ");
+}
+
+/** Where the value of a fragment is, if not in it; nobody goes there. */
+function elsewhere({ payload }: NodeFragment): string | undefined {
+  if (payload.case === "nodeRef") {
+    return `in node "${payload.value.id.slice(0, 255)}"`;
+  }
+  const body = payload.case === "chunk" ? payload.value.body : undefined;
+  return body?.case === "ref" ? `at "${body.value.slice(0, 255)}"` : undefined;
 }
 
 function missing({ port }: TypedPort): StatusError {

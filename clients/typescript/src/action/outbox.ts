@@ -72,13 +72,15 @@ export class Outbox {
   }
 
   /** Sends the one value of a unary port in pieces. */
-  async #sendPieces({ mediaType, data }: Chunk): Promise<boolean> {
+  async #sendPieces(chunk: Chunk): Promise<boolean> {
+    const { mediaType, data } = chunk;
     const cut = kindOf(mediaType) === "bytes" ? undefined : beforeLetter;
     for (let at = 0; ; ) {
       const wanted = at + MAX_PIECE_BYTES;
       const isLast = wanted >= data.length;
       const end = isLast ? data.length : (cut?.(data, wanted) ?? wanted);
-      const piece = new Chunk(mediaType, data.subarray(at, end));
+      // What it has beside its bytes goes with the first.
+      const piece = new Chunk(mediaType, data.subarray(at, end), at === 0 ? chunk : {});
       if (!(await this.#sendChunk(piece, !isLast))) {
         return false;
       }

@@ -242,11 +242,8 @@ export class Interactions {
       switch (part.case) {
         case "text":
           return [{ type: "text", text: part.value }];
-        case "image": {
-          const { metadata, body } = part.value;
-          const data = body.case === "data" ? body.value : new Uint8Array();
-          return [{ type: "image", image: new Chunk(metadata?.mediaType ?? "", data) }];
-        }
+        case "image":
+          return [{ type: "image", image: Chunk.of(part.value, "") }];
         case "imageUrl":
           return [{ type: "image_url", url: part.value }];
         case "toolCall": {

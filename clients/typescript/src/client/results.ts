@@ -179,6 +179,6 @@ function piecesOf(decoder: Decoder, fragment: NodeFragment): unknown[] {
     if (payload.case !== "chunk" || payload.value.body.case !== "data") {
       throw error;
     }
-    return [new Chunk(payload.value.metadata?.mediaType || OCTETS, payload.value.body.value)];
+    return [Chunk.of(payload.value, OCTETS)];
   }
 }

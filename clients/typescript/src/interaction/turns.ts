@@ -1,7 +1,6 @@
 /** Turns of a conversation, built and appended without a server. */
 
 import { create } from "@bufbuild/protobuf";
-import { ChunkSchema } from "../gen/a11/v1/chunk_pb.js";
 import { type Interaction, InteractionSchema, Role } from "../gen/a11/v1/interaction_pb.js";
 import { Chunk, encodeText, TEXT } from "../wire/chunk.js";
 import type { JsonValue } from "../wire/json.js";
@@ -39,11 +38,11 @@ export function userTurn(text = "", options: UserTurnOptions = {}): Interaction 
     role: Role.USER,
     createdAtMillis: BigInt(Date.now()),
     previousInteractionId: typeof previous === "string" ? previous : (previous?.id ?? ""),
-    systemInstructions: system === undefined ? [] : [wire(texts(system))],
+    systemInstructions: system === undefined ? [] : [texts(system).toWire()],
     content: [
       ...(text === "" ? [] : [texts(text)]),
       ...(isOne ? [images] : images).map(picture),
-    ].map(wire),
+    ].map((chunk) => chunk.toWire()),
     status: {},
   });
 }
@@ -94,11 +93,4 @@ export function appendResult(conversation: unknown[], result: Appendable): void 
     throw invalid("the result was not shaped for a provider: name a `backend` when executing");
   }
   conversation.push(...result.messages);
-}
-
-function wire({ mediaType, data }: Chunk) {
-  return create(ChunkSchema, {
-    metadata: { mediaType },
-    body: { case: "data", value: data as Uint8Array<ArrayBuffer> },
-  });
 }
