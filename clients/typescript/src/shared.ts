@@ -1,6 +1,7 @@
 /** What the package offers in Node and in browsers alike. */
 
 export { Context } from "./action/context.js";
+export type { PortHandler, WrittenSchema } from "./action/handwritten.js";
 export type { LogOptions } from "./action/log.js";
 export type {
   Arguments,

@@ -20,6 +20,7 @@ import { wireLog } from "./log.js";
 import type { Caller } from "./options.js";
 import { Outbox } from "./outbox.js";
 import type { TypedPort } from "./ports.js";
+import { Reading } from "./reading.js";
 import { type Entry, OUTPUT } from "./registry.js";
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -86,7 +87,8 @@ export class HostedCall implements CallSink {
       const outbox = new Outbox("output", port, id, (fragment) => session.write(call, fragment));
       this.#outputs.set(port.name, { outbox, id, type, hasFailed: false });
     }
-    const args = await inputs.arguments();
+    const isByHand = this.#entry.input === "by hand";
+    const args = isByHand ? {} : await inputs.arguments();
     const context = new Context({
       id: frame.id === "" ? `call_${call}` : frame.id,
       action: frame.action,
@@ -94,6 +96,7 @@ export class HostedCall implements CallSink {
       deadline: this.#deadline,
       signal: this.#abort.signal,
       caller,
+      inputs: new Reading(this.#entry, inputs),
       log: (text, options) => session.log(call, wireLog(text, options)),
       write: (port, value) => this.#write(port, value),
       finish: async (port) => this.#output(port).outbox.finish(),

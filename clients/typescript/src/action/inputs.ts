@@ -5,6 +5,7 @@ import type { PortBinding } from "../gen/a11/v1/action_pb.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import type { CallFrame } from "../gen/a11/v1/peer_service_pb.js";
 import { cost } from "../session/core/cost.js";
+import { type Chunk, OCTETS } from "../wire/chunk.js";
 import { isName } from "../wire/name.js";
 import { invalid, isOk, ok, type ReasonName, type Status, StatusError } from "../wire/status.js";
 import { Decoder } from "./decoder.js";
@@ -37,10 +38,8 @@ export class Inputs {
   readonly #empty: Stream[] = [];
   readonly #consume: (id: string, cost: number) => void;
   #failure: StatusError | undefined;
-  #settled: () => void = () => {};
-  readonly #complete = new Promise<void>((resolve) => {
-    this.#settled = resolve;
-  });
+  /** Who waits for a value, or for all. */
+  #waiting: (() => void)[] = [];
 
   /** @throws StatusError for bindings that are against the rules, or leave an input out. */
   constructor(
@@ -59,16 +58,18 @@ export class Inputs {
       }
     }
     for (const [id, port] of bound) {
+      // Whoever reads by hand has the chunks, and their values by their media types.
+      const isByHand = entry.input === "by hand";
+      const shape = isByHand ? { ...port.port, mediaType: OCTETS } : port.port;
       if (port.port.unary) {
-        const value: Value = { port, decoder: new Decoder(port.port), cost: 0, given: [] };
+        const value: Value = { port, decoder: new Decoder(shape), cost: 0, given: [] };
         this.#open.set(id, value);
         this.#values.set(id, value);
       } else {
-        const inbox = new Inbox(port.port, (cost) => consume(id, cost));
+        const inbox = new Inbox(shape, (cost) => consume(id, cost));
         this.#streams.set(id, { port, inbox });
       }
     }
-    this.#check();
   }
 
   /** Why the call cannot go on, if it cannot. */
@@ -112,7 +113,7 @@ export class Inputs {
     }
     if (value.decoder.ended) {
       this.#open.delete(fragment.id);
-      this.#check();
+      this.#wake();
     }
   }
 
@@ -135,7 +136,7 @@ export class Inputs {
       this.fail(new StatusError("FAILED_PRECONDITION", message, { reason: "NOT_FINAL" }));
     } else {
       this.#open.delete(id);
-      this.#check();
+      this.#wake();
     }
   }
 
@@ -145,7 +146,25 @@ export class Inputs {
     for (const { inbox } of this.#streams.values()) {
       inbox.finish(failure.toStatus());
     }
-    this.#settled();
+    this.#wake();
+  }
+
+  /** The chunk of a unary input that is read by hand, once it is there; `undefined`: none. */
+  async value(name: string): Promise<Chunk | undefined> {
+    const [id, value] =
+      [...this.#values].find(([, { port }]) => port.port.name === name) ?? ([] as const);
+    await this.#until(() => id === undefined || !this.#open.has(id));
+    return value?.given[0] as Chunk | undefined;
+  }
+
+  /** The chunks of a stream input that is read by hand. */
+  stream(name: string): AsyncIterableIterator<unknown> {
+    const all = [...this.#streams.values(), ...this.#empty];
+    const inbox = all.find(({ port }) => port.port.name === name)?.inbox;
+    if (inbox === undefined) {
+      throw new TypeError(`no stream is bound to "${name}"`);
+    }
+    return inbox;
   }
 
   /**
@@ -154,10 +173,7 @@ export class Inputs {
    * @throws StatusError INVALID_ARGUMENT that names the input which does not fit.
    */
   async arguments(): Promise<Record<string, unknown>> {
-    await this.#complete;
-    if (this.#failure !== undefined) {
-      throw this.#failure;
-    }
+    await this.#until(() => this.#open.size === 0);
     const args: Record<string, unknown> = {};
     for (const { port, given } of this.#values.values()) {
       if (given.length > 0) {
@@ -169,7 +185,11 @@ export class Inputs {
     for (const { port, inbox } of [...this.#streams.values(), ...this.#empty]) {
       args[port.port.name] = checked(port, inbox);
     }
-    const parsed = await this.#entry.input.safeParseAsync(args);
+    const type = this.#entry.input;
+    if (type === "by hand") {
+      return args;
+    }
+    const parsed = await type.safeParseAsync(args);
     if (!parsed.success) {
       throw invalid(describe("input", parsed.error), "INVALID_INPUT");
     }
@@ -196,9 +216,19 @@ export class Inputs {
     }
   }
 
-  #check(): void {
-    if (this.#open.size === 0) {
-      this.#settled();
+  /** @throws StatusError where the call cannot go on. */
+  async #until(holds: () => boolean): Promise<void> {
+    while (this.#failure === undefined && !holds()) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    if (this.#failure !== undefined) {
+      throw this.#failure;
+    }
+  }
+
+  #wake(): void {
+    for (const resume of this.#waiting.splice(0)) {
+      resume();
     }
   }
 }
@@ -235,7 +265,8 @@ function elsewhere({ payload }: NodeFragment): string | undefined {
   return body?.case === "ref" ? `at "${body.value.slice(0, 255)}"` : undefined;
 }
 
-function missing({ port }: TypedPort): StatusError {
+/** What a call ends with that lacks an input. */
+export function missing({ port }: TypedPort): StatusError {
   return invalid(`required input "${port.name}" is missing`, "MISSING_INPUT");
 }
 
