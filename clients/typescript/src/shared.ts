@@ -1,7 +1,6 @@
 /** What the package offers in Node and in browsers alike. */
 
 export { Context } from "./action/context.js";
-export type { PortHandler, WrittenSchema } from "./action/handwritten.js";
 export type { LogOptions } from "./action/log.js";
 export type {
   Arguments,
@@ -18,7 +17,9 @@ export {
   type ActionDefinition,
   type Handler,
   type HeaderDefinition,
+  type PortHandler,
   Registry,
+  type WrittenSchema,
 } from "./action/registry.js";
 export { Client, type ClientOptions } from "./client/client.js";
 export type {

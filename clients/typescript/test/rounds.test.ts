@@ -103,6 +103,8 @@ test("events of a round that is sent again are told once, the summary last", () 
     for await (const event of client.executeStream(reply("events"), recorded("events"))) {
       events.push(event);
       if (event.type === "started") {
+        // Its handler may hear of it later than this.
+        await until(() => runsOf("events") === 1, "the start");
         proxy.cutUnnoticed();
         goOn();
       }

@@ -1,20 +1,13 @@
 /** Actions whose schema is written by hand: checked as far as it can be here. */
 
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import * as z from "zod";
 import { ActionSchemaSchema, type PortSchema } from "../gen/a11/v1/action_pb.js";
 import { parseJson } from "../wire/json.js";
 import { isName } from "../wire/name.js";
-import type { Context } from "./context.js";
 import { checkDescription, checkFields, checkName } from "./naming.js";
 import type { TypedPort } from "./ports.js";
-import type { Entry } from "./registry.js";
-
-/** A schema in the shape of the protos; what is left out is empty, and ports are streams. */
-export type WrittenSchema = MessageInitShape<typeof ActionSchemaSchema>;
-
-/** Runs a call: reads its inputs from the context, and writes its outputs to it. */
-export type PortHandler = (context: Context) => void | Promise<void>;
+import type { Entry, PortHandler, WrittenSchema } from "./registry.js";
 
 /**
  * The action of a schema; the service checks the rest.

@@ -1,6 +1,6 @@
 /** What a program hosts: actions with their types and handlers. */
 
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import * as z from "zod";
 import {
   type ActionSchema,
@@ -10,7 +10,7 @@ import {
 import { encodeText, kindOf } from "../wire/chunk.js";
 import { isName } from "../wire/name.js";
 import type { Context } from "./context.js";
-import { entryOfSchema, type PortHandler, type WrittenSchema } from "./handwritten.js";
+import { entryOfSchema } from "./handwritten.js";
 import { checkDescription, checkFields, checkName } from "./naming.js";
 import { portOf, stream, type TypedPort } from "./ports.js";
 import { faultOfType } from "./representable.js";
@@ -84,6 +84,12 @@ export type Handler<
   | Promise<Returned<Output, Outputs>>
   | AsyncGenerator<z.input<Output>, void, undefined>
   | Generator<z.input<Output>, void, undefined>;
+
+/** A schema in the shape of the protos; what is left out is empty, and ports are streams. */
+export type WrittenSchema = MessageInitShape<typeof ActionSchemaSchema>;
+
+/** Runs a call: reads its inputs from the context, and writes its outputs to it. */
+export type PortHandler = (context: Context) => void | Promise<void>;
 
 /** An action that can be run. @internal */
 export interface Entry {
