@@ -295,6 +295,7 @@ test("a started call hands out its events, and takes its inputs one by one", asy
   const other = await client.start("upper");
   assert.equal(other.status, undefined);
   await other.write("words", "a");
+  await other.close("words");
   assert.deepEqual(await other.result(), ["A"]);
   await assert.rejects(other.write("nope", 1), { reason: "UNDECLARED_INPUT" });
   const failed = await client.start("fail", { how: "status" });

@@ -90,6 +90,7 @@ test("calls that run do not notice a connection that is away for a while", () =>
     await new Promise((resolve) => setTimeout(resolve, 300));
     proxy.refuse("accept");
     await call.write("words", "after");
+    await call.close("words");
     assert.deepEqual(await call.result(), ["BEFORE", "WHILE AWAY", "AFTER"]);
   }));
 

@@ -75,6 +75,75 @@ test("an input that the caller has not heard of is waited for by nobody", async 
   await server.stop();
 });
 
+test("a result ends the inputs that nothing was written to, and waits for those that were begun", async () => {
+  const registry = new Registry().action(
+    {
+      name: "gather",
+      input: z.object({
+        given: z.string(),
+        one: z.string().default("none"),
+        begun: stream(z.string()),
+        untouched: stream(z.string()).optional(),
+      }),
+      output: z.string(),
+    },
+    async ({ given, one, begun, untouched }) => {
+      const all = [given, one];
+      for await (const word of begun) {
+        all.push(word);
+      }
+      for await (const word of untouched ?? []) {
+        all.push(word);
+      }
+      return all.join(" ");
+    },
+  );
+  const server = await startServer();
+  const host = await connect(server.address, { registry });
+  const client = await connect(server.address);
+  const call = await client.start("gather", { given: "a" });
+  await call.write("begun", "b");
+  const result = call.result();
+  const refused = (port: string, why: RegExp) =>
+    assert.rejects(call.write(port, "x"), {
+      code: "FAILED_PRECONDITION",
+      reason: "NODE_CLOSED",
+      message: why,
+    });
+  const late =
+    /^input "\w+" has ended: nothing had been written to it when the result was asked for$/;
+  await refused("untouched", late);
+  await refused("one", late);
+  await refused("given", /^input "given" has ended: it was given when the call was started$/);
+  await call.write("begun", "c");
+  await call.close("begun");
+  await refused("begun", /^input "begun" has ended: it was closed$/);
+  await call.close("begun");
+  assert.equal(await result, "a none b c");
+  registry.remove("gather");
+  // What another program has written to its end is no fault of the result's.
+  const run = `run_${crypto.randomUUID().replaceAll("-", "")}`;
+  await host.host(
+    new Registry().action(
+      { name: "outside", input: z.object({ it: stream(z.string()) }), output: stream(z.string()) },
+      async function* ({ it }) {
+        yield "begun";
+        yield* it;
+      },
+    ),
+  );
+  const options = { headers: { "x-a11-run": run } };
+  const watched = await client.start("outside", {}, options);
+  const begun = await watched[Symbol.asyncIterator]().next();
+  assert.equal(begun.value?.type === "output" && begun.value.value, "begun");
+  const node = await host.writeNode("it", { run, mediaType: "text/plain" });
+  await node.write("from outside");
+  await node.finish();
+  assert.deepEqual(await watched.result(), ["from outside"]);
+  await Promise.all([client.close(), host.close()]);
+  await server.stop();
+});
+
 test("an input that is gone fails its call once, whichever way it is made", async () => {
   const server = await startServer();
   const registry = new Registry();

@@ -189,7 +189,7 @@ export class HostedCall implements CallSink {
   #fail(port: string, failure: Failure): void {
     const output = this.#output(port);
     const why = failureOf(StatusError.ofFailure(`output "${port}"`, failure));
-    if (output.outbox.end()) {
+    if (output.outbox.end("it was failed")) {
       output.hasFailed = true;
       this.#session.close(this.#call, output.id, why);
     }

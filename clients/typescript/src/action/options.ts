@@ -64,7 +64,8 @@ export interface Call extends AsyncIterable<CallEvent>, AsyncDisposable {
   /** Asks for its end. It ends CANCELLED here at once. */
   cancel(reason?: string): void;
   /**
-   * Ends the inputs that are open, and waits for the result: the one output's value, or
+   * Ends the inputs that nothing was written to, and waits for the result; those that were
+   * begun are ended by {@link close}. The result is the one output's value, or
    * an object of the outputs; a stream output as a list of what was not iterated over.
    *
    * @throws StatusError what the call failed with.

@@ -6,7 +6,7 @@ import type { NewCall } from "../session/core/core.js";
 import type { Keeper } from "../session/keeper.js";
 import type { Session } from "../session/session.js";
 import { DEADLINE, wireHeaders } from "../wire/headers.js";
-import { invalid } from "../wire/status.js";
+import { invalid, ok } from "../wire/status.js";
 import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
 import { runOneShot } from "./one-shot.js";
 import { checkOptions, STREAM_OPTIONS } from "./options.js";
@@ -147,6 +147,7 @@ function begin(
   const number = session.startCall(frame, call);
   call.begin({
     write: (fragment) => session.write(number, fragment),
+    close: (id) => session.close(number, id, ok()),
     consume: (id, cost) => session.consume(number, id, cost),
     cancel: (why) => session.cancel(number, why),
   });

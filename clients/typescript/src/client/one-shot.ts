@@ -32,6 +32,8 @@ export async function runOneShot(
       inputs.push(fragment);
       return true;
     },
+    // All its inputs are given.
+    close: () => {},
     consume: (_id, cost) => {
       held -= cost;
       resume();

@@ -54,7 +54,7 @@ function valuesOf(
   schema: ActionSchema | undefined,
 ): Pick<CallResult, "value" | "outputs"> {
   const fields = new Map<string, NodeFragment[]>();
-  for (const fragment of fragments) {
+  for (const fragment of fragments.filter(isHere)) {
     const parts = fields.get(fragment.id);
     if (parts === undefined) {
       fields.set(fragment.id, [fragment]);
@@ -138,7 +138,7 @@ export class Events {
       case "output":
         return this.#told.has(event.value.id)
           ? []
-          : event.value.fragments.flatMap((it) => this.#output(event.value.id, it));
+          : event.value.fragments.filter(isHere).flatMap((it) => this.#output(event.value.id, it));
       case "finished":
         return this.#over(endedOf(event.value));
       case "summary": {
@@ -168,6 +168,11 @@ export class Events {
     const field = fragment.id;
     return piecesOf(decoder, fragment).map((value) => ({ type: "produced", id, field, value }));
   }
+}
+
+/** Whether a fragment holds what it says: a call that refers to a node is ended by the service. */
+function isHere({ payload }: NodeFragment): boolean {
+  return payload.case !== "nodeRef";
 }
 
 /** The value of a fragment, in a list; the bytes, where it is only a part of one. */

@@ -44,6 +44,8 @@ export interface RunningCallParts {
 export interface Origin {
   /** Sends a piece of an input once there is room; `false` where nothing more is taken. */
   write(fragment: NodeFragment): Promise<boolean>;
+  /** Ends an input that nothing was written to. */
+  close(id: string): void;
   /** The caller took what cost this much of an output. */
   consume(id: string, cost: number): void;
   /** Asks for the call's end; nothing more is heard of it. */
@@ -174,7 +176,12 @@ export class RunningCall implements Call, CallSink {
   // What its program says.
 
   async write(port: string, value: unknown): Promise<void> {
-    await this.#input(port).write(value);
+    const input = this.#input(port);
+    if (this.#fed.has(port)) {
+      const message = `input "${port}" has ended: it was given when the call was started`;
+      throw new StatusError("FAILED_PRECONDITION", message, { reason: "NODE_CLOSED" });
+    }
+    await input.write(value);
   }
 
   async close(port: string): Promise<void> {
@@ -205,11 +212,18 @@ export class RunningCall implements Call, CallSink {
     );
   }
 
-  /** Ends the inputs that are open and not being fed. */
-  async #closeInputs(): Promise<void> {
+  /**
+   * Ends the inputs that nothing was written to; those that were begun are their writer's. Not
+   * by a final fragment: another program may have written an input of the run to its end.
+   */
+  #closeUntouched(): void {
     for (const [port, input] of this.#inputs) {
-      if (!this.#fed.has(port)) {
-        await input.finish();
+      const isUntouched = !this.#fed.has(port) && !input.isWritten;
+      if (
+        isUntouched &&
+        input.end("nothing had been written to it when the result was asked for")
+      ) {
+        this.#origin?.close(port);
       }
     }
   }
@@ -262,7 +276,7 @@ export class RunningCall implements Call, CallSink {
   }
 
   async result(): Promise<unknown> {
-    void this.#closeInputs();
+    this.#closeUntouched();
     for (let event = await this.nextEvent(); event !== undefined; event = await this.nextEvent()) {
       if (event.type === "output") {
         const output = this.#outputs.get(event.port);
