@@ -19,8 +19,8 @@ use std::sync::Arc;
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::wire::pb::{
     self, ActionMessage, ConvertInteractionsRequest, Interaction, ListActionsRequest, NodeFragment,
-    RunActionRequest, interaction_service_client::InteractionServiceClient,
-    normalize_interaction_request as normalize,
+    RunActionRequest, chunk::Body, interaction_service_client::InteractionServiceClient,
+    normalize_interaction_request as normalize, validate_interaction_request as validation,
 };
 use a11_grpc::wire::{Chunk, Reason};
 use pbjson_types::value::Kind;
@@ -71,6 +71,56 @@ async fn a_conversion_of_very_many_interactions_is_refused() {
     let status =
         InteractionServiceClient::new(server).convert_interactions(request).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+}
+
+/// An interaction with something worth a note in each of very many fragments, all of
+/// them under one long key: 2 GB of paths, if each were written in full.
+fn turn_of_many_notes() -> Interaction {
+    let fragment = NodeFragment { id: "a b".into(), ..NodeFragment::default() };
+    let fragments = pb::NodeFragments { fragments: vec![fragment; 100_000] };
+    Interaction {
+        role: pb::Role::Model as i32,
+        action_outputs: [("k".repeat(20_000), fragments)].into(),
+        ..Interaction::default()
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_interaction_is_told_in_little_memory() {
+    let channel = a11_grpc::serve::in_process(Arc::default(), None).await.unwrap();
+    let mut client = a11_grpc::client::actions(channel.clone());
+    let mut interactions = a11_grpc::client::interactions(channel);
+    let notes = turn_of_many_notes();
+    let mut refused = notes.clone();
+    for outputs in refused.action_outputs.values_mut() {
+        let nowhere = Chunk { metadata: None, body: Some(Body::Ref(String::new())) };
+        outputs.fragments.push(NodeFragment::last("x", nowhere));
+    }
+    for (interaction, valid) in [(notes, true), (refused, false)] {
+        let body = Some(validation::Body::Interaction(interaction.clone()));
+        let request = pb::ValidateInteractionRequest { body };
+        let answer = interactions.validate_interaction(request).await.unwrap().into_inner();
+        check_memory("validate");
+        assert_eq!(answer.valid, valid, "a refusal is told however many notes there are");
+        assert_eq!(answer.problems.len(), if valid { 999 } else { 1000 });
+        assert_eq!(answer.problems.last().map(|problem| problem.refused), Some(!valid));
+        let executed = client.execute_actions_from_interaction(execute(interaction.clone())).await;
+        check_memory("execute");
+        assert_eq!(executed.is_ok(), valid, "{executed:?}");
+        let body = Some(normalize::Body::Interaction(interaction.clone()));
+        let request = pb::NormalizeInteractionRequest { body };
+        let normalized = interactions.normalize_interaction(request).await;
+        check_memory("normalize");
+        assert_eq!(normalized.is_ok(), valid, "{normalized:?}");
+        let request = ConvertInteractionsRequest {
+            interactions: vec![interaction],
+            to: pb::Backend::Claude as i32,
+            ..Default::default()
+        };
+        let converted = interactions.convert_interactions(request).await;
+        check_memory("convert");
+        assert_eq!(converted.is_ok(), valid, "{converted:?}");
+    }
 }
 
 /// The most memory that this program may come to. Its JSON, as values, would take

@@ -787,7 +787,10 @@ class ValidateInteractionResponse(_message.Message):
     """Whether it would be accepted: no problem is `refused`."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___InteractionProblem]:
-        """What is wrong, in the order of the fields, and notes."""
+        """What is wrong, in the order of the fields, and notes. At most 1,000 are told;
+        notes past 999 are left out, so that a refusal is told however many there are.
+        Of a long key, 64 characters stand in a field's path.
+        """
 
     def __init__(
         self,

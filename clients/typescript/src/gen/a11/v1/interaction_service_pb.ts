@@ -831,7 +831,9 @@ export type ValidateInteractionResponse = Message<"a11.v1.ValidateInteractionRes
   valid: boolean;
 
   /**
-   * What is wrong, in the order of the fields, and notes.
+   * What is wrong, in the order of the fields, and notes. At most 1,000 are told;
+   * notes past 999 are left out, so that a refusal is told however many there are.
+   * Of a long key, 64 characters stand in a field's path.
    *
    * @generated from field: repeated a11.v1.InteractionProblem problems = 2;
    */
