@@ -41,6 +41,14 @@ async fn a_message_of_very_many_parts_is_refused_before_it_is_decoded() {
     };
     let status = client.execute_actions_from_interaction(execute(calls)).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    // After an interaction that is none: it is kept as it came, and read later.
+    let request = pb::ExecuteActionsFromInteractionRequest {
+        interaction: Some(vec![0xff].into()),
+        rejected_calls: vec![pb::RejectedCall::default(); TOO_MANY],
+        ..Default::default()
+    };
+    let status = client.execute_actions_from_interaction(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     let inputs = RunActionRequest {
         action: "echo".into(),
         inputs: vec![NodeFragment::default(); TOO_MANY],
