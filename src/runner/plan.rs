@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::{
     allow_list::AllowList,
+    answer::Answer,
     limits::Limits,
     route::{self, Dialled, Names},
 };
@@ -60,20 +61,27 @@ pub struct Plan {
     pub(super) calls: Vec<PlannedCall>,
     pub(super) dialect: Option<Dialect>,
     pub(super) limits: Limits,
+    pub(super) answer: Answer,
     pub(super) previous: String,
 }
 
-/// One call of a round.
-pub(super) struct PlannedCall {
+/// What a call is known by to those who made it.
+#[derive(Debug)]
+pub(super) struct Known {
     /// The id that the results have: the model's own, or one made here.
     pub(super) id: String,
-    /// The id that the call runs under: the same where it is a name, else one made
-    /// here.
-    pub(super) run_id: String,
     /// Whether the model gave that id.
     pub(super) id_is_own: bool,
     /// What the model called, by which its provider pairs the result.
     pub(super) name: String,
+}
+
+/// One call of a round.
+pub(super) struct PlannedCall {
+    pub(super) known: Known,
+    /// The id that the call runs under: its own where that is a name, else one made
+    /// here.
+    pub(super) run_id: String,
     /// What to start, or why not.
     pub(super) start: Result<Prepared, Status>,
 }
@@ -145,7 +153,12 @@ impl Plan {
     /// The ids of the calls and the names that the model called, in the order it made
     /// them.
     pub fn calls(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.calls.iter().map(|call| (call.id.as_str(), call.name.as_str()))
+        self.calls.iter().map(|call| (call.known.id.as_str(), call.known.name.as_str()))
+    }
+
+    /// Holds the turn of results to a size, for a record of it.
+    pub(super) fn bound_turn(&self, most_bytes: usize) {
+        self.answer.bound_turn(most_bytes, self.calls.iter().map(|call| &call.known));
     }
 
     /// How many calls there are.
@@ -225,15 +238,15 @@ impl Draft {
             sender: sender.as_deref(),
             dialled,
         };
-        let calls = asked.into_iter().zip(ids).map(|(asked, CallIds { id, run_id })| PlannedCall {
-            run_id,
-            id_is_own: !asked.id.is_empty(),
-            name: asked.name.clone(),
-            start: rules.settle(asked).map(|prepared| prepared.known_as(&turn, &id)),
-            id,
+        let calls = asked.into_iter().zip(ids).map(|(asked, CallIds { id, run_id })| {
+            let (id_is_own, name) = (!asked.id.is_empty(), asked.name.clone());
+            let start = rules.settle(asked).map(|prepared| prepared.known_as(&turn, &id));
+            PlannedCall { known: Known { id, id_is_own, name }, run_id, start }
         });
-        let calls = calls.collect();
-        Ok(Plan { calls, dialect, limits, previous: turn })
+        let calls: Vec<PlannedCall> = calls.collect();
+        let known = calls.iter().map(|call| &call.known);
+        let answer = Answer::new(limits.max_answer_bytes, dialect, known)?;
+        Ok(Plan { calls, dialect, limits, answer, previous: turn })
     }
 }
 

@@ -51,6 +51,26 @@ impl Status {
         Self { code, reason: Reason::HandlerFailed, message: message.into(), details: vec![] }
     }
 
+    /// As it goes on the wire: the message cut to [`MAX_MESSAGE_BYTES`], with a notice,
+    /// and details left out that do not fit.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        let Self { code, reason, message, mut details } = self;
+        let mut room = MAX_DETAILS_BYTES;
+        details.retain(|detail| {
+            let fits = detail.len() <= room;
+            if fits {
+                room -= detail.len();
+            }
+            fits
+        });
+        let message = match cut(&message) {
+            Cow::Borrowed(_) => message,
+            Cow::Owned(cut) => cut,
+        };
+        Self { code, reason, message, details }
+    }
+
     /// Whether it means success.
     pub fn is_ok(&self) -> bool {
         self.code == Code::Ok
@@ -181,19 +201,7 @@ const MAX_DETAILS_BYTES: usize = 4096;
 
 impl From<Status> for pb::Status {
     fn from(status: Status) -> Self {
-        let Status { code, reason, message, mut details } = status;
-        let mut room = MAX_DETAILS_BYTES;
-        details.retain(|detail| {
-            let fits = detail.len() <= room;
-            if fits {
-                room -= detail.len();
-            }
-            fits
-        });
-        let message = match cut(&message) {
-            Cow::Borrowed(_) => message,
-            Cow::Owned(cut) => cut,
-        };
+        let Status { code, reason, message, details } = status.bounded();
         Self { code: code as i32, message, details, reason: reason as i32 }
     }
 }
