@@ -250,6 +250,21 @@ async fn json_of_very_many_values_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
+async fn a_value_and_a_schema_that_are_too_large_together_are_refused_at_once() {
+    let registry = Registry::new();
+    let schema =
+        format!(r#"{{"items":{{"anyOf":[{}]}}}}"#, vec!["{\"maximum\":-1}"; 16_000].join(","));
+    let schema = ActionSchema::builder("take").input(Port::json("list").schema(schema)).build();
+    registry.register(schema, handler(|_: Context| async { Ok(()) })).unwrap();
+    let server = TestServer::start(Arc::new(registry)).await;
+    let arguments_json = format!(r#"{{"list":[{}]}}"#, vec!["1"; 900_000].join(","));
+    let request = RunActionRequest { action: "take".into(), arguments_json, ..Default::default() };
+    let status = server.client().await.run_action(request).await.unwrap_err();
+    assert!(status.message().contains("too many checks"), "{status}");
+    assert_eq!(failure(status), (Code::InvalidArgument, Reason::InvalidInput));
+}
+
+#[tokio::test]
 async fn a_list_of_long_descriptions_comes_in_pages_that_fit() {
     let registry = Registry::new();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
