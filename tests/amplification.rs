@@ -17,13 +17,16 @@ mod turns;
 use std::sync::Arc;
 
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
+use a11_grpc::interaction::store::sqlite::SqliteStore;
 use a11_grpc::wire::pb::{
     self, ActionMessage, ConvertInteractionsRequest, Interaction, ListActionsRequest, NodeFragment,
-    RunActionRequest, chunk::Body, interaction_service_client::InteractionServiceClient,
+    RunActionRequest, append_interaction_request as append, chunk::Body,
+    interaction_service_client::InteractionServiceClient,
     normalize_interaction_request as normalize, validate_interaction_request as validation,
 };
 use a11_grpc::wire::{Chunk, Reason};
 use pbjson_types::value::Kind;
+use prost::Message as _;
 use server::TestServer;
 use tonic::Code;
 use turns::{asked, endings, execute, failure, turn};
@@ -247,6 +250,52 @@ async fn json_of_very_many_values_is_refused_before_it_is_read() {
     let answer = client.run_action(request).await.unwrap().into_inner();
     check_memory("outputs");
     assert!(matches!(answer.result.and_then(|it| it.kind), Some(Kind::StringValue(_))));
+}
+
+#[tokio::test]
+async fn a_kept_conversation_of_very_many_parts_is_handed_out_in_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("a11.db")).await.unwrap();
+    let channel = a11_grpc::serve::in_process(Arc::default(), Some(Arc::new(store))).await.unwrap();
+    let mut interactions = a11_grpc::client::interactions(channel);
+    for at in 0..8 {
+        let turn = Interaction {
+            id: format!("t{at}"),
+            role: pb::Role::User as i32,
+            content: vec![Chunk::default(); 150_000],
+            ..Interaction::default()
+        };
+        let request = pb::AppendInteractionRequest {
+            conversation: "heavy".into(),
+            body: Some(append::Body::Interaction(turn.encode_to_vec().into())),
+        };
+        interactions.append_interaction(request).await.unwrap();
+    }
+    let request = ConvertInteractionsRequest {
+        conversation: "heavy".into(),
+        to: pb::Backend::Claude as i32,
+        ..Default::default()
+    };
+    let status = interactions.convert_interactions(request).await.unwrap_err();
+    check_memory("convert");
+    assert_eq!(failure(status), (Code::ResourceExhausted, Reason::HistoryTooLarge));
+    let (mut after_position, mut ids) = (0, vec![]);
+    loop {
+        let request = pb::ListInteractionsRequest {
+            conversation: "heavy".into(),
+            form: pb::RecordForm::Decoded as i32,
+            after_position,
+            ..Default::default()
+        };
+        let page = interactions.list_interactions(request).await.unwrap().into_inner();
+        check_memory("list");
+        ids.extend(page.records.into_iter().map(|record| record.id));
+        after_position = page.next_after_position;
+        if after_position == 0 {
+            break;
+        }
+    }
+    assert_eq!(ids, ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"]);
 }
 
 #[tokio::test]

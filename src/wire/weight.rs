@@ -15,7 +15,7 @@ use super::{
 
 /// The most that one message weighs: with 80 thousand fragments, or 260 thousand
 /// messages that hold nothing, it takes about 100 MB beside its payload.
-const MAX_WEIGHT: usize = 2 * 1024 * 1024;
+pub const MAX_WEIGHT: usize = 2 * 1024 * 1024;
 /// What a message inside weighs, and a text, a map's key or bytes: the first takes
 /// some hundred bytes of memory, the second some tens.
 const MESSAGE_WEIGHT: usize = 8;
@@ -52,13 +52,21 @@ impl From<TooHeavy> for Status {
 /// # Errors
 /// Where it holds more than it may.
 pub fn check(encoded: &[u8], name: &str) -> Result<(), TooHeavy> {
-    let Some(&kind) = KINDS.by_name.get(name) else { return Ok(()) };
+    of(encoded, name).map(drop)
+}
+
+/// What an encoded message weighs.
+///
+/// # Errors
+/// As [`check`].
+pub fn of(encoded: &[u8], name: &str) -> Result<usize, TooHeavy> {
+    let Some(&kind) = KINDS.by_name.get(name) else { return Ok(0) };
     let mut left = MAX_WEIGHT;
     let walk = Walk { rest: encoded, left: &mut left };
     match walk.whole(kind) {
         Err(End::Heavy) => Err(TooHeavy),
         // What it took until it turned out to be malformed is counted.
-        Ok(()) | Err(End::Malformed) => Ok(()),
+        Ok(()) | Err(End::Malformed) => Ok(MAX_WEIGHT - left),
     }
 }
 

@@ -271,7 +271,8 @@ class ListInteractionsRequest(_message.Message):
     """Optional. Only what comes after this position. 0: from the beginning."""
     page_size: _builtins.int
     """Optional. How many at the most. 0: 100; more than 1,000 is 1,000. A page ends
-    earlier where it would be larger than 16 MiB.
+    earlier where it would be larger than 16 MiB, or, decoded, have more parts than
+    one message may.
     """
     form: Global___RecordForm.ValueType
     """How they are handed out."""

@@ -277,7 +277,8 @@ export type ListInteractionsRequest = Message<"a11.v1.ListInteractionsRequest"> 
 
   /**
    * Optional. How many at the most. 0: 100; more than 1,000 is 1,000. A page ends
-   * earlier where it would be larger than 16 MiB.
+   * earlier where it would be larger than 16 MiB, or, decoded, have more parts than
+   * one message may.
    *
    * @generated from field: uint32 page_size = 3;
    */
