@@ -409,10 +409,13 @@ impl Rules<'_> {
             Asking::Rejected(status) => return Err(status),
         };
         let mut headers = self.headers.clone();
-        // A turn is data from elsewhere: it cannot widen its own limits.
-        let own = own.into_iter().filter(|(name, _)| !is_limit(name));
-        headers.extend(own);
-        route::autofill(&mut headers, config);
+        // A turn is data from elsewhere: neither its calls nor its configs can widen
+        // its limits.
+        for (name, value) in own.iter().chain(route::autofills(config)) {
+            if !is_limit(name) {
+                headers.set(name, value.clone());
+            }
+        }
         Ok(Prepared { entry, inputs, headers })
     }
 }

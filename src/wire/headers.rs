@@ -14,10 +14,11 @@ use super::{Reason, Status};
 pub const DEADLINE: &str = "x-a11-deadline";
 /// The allow-list header: patterns separated by commas.
 pub const ALLOWED_LLM_ACTIONS: &str = "x-a11-allowed-llm-actions";
-/// The request metadata that names the caller's own session.
+/// The request metadata that names the caller's own session. Who knows it can call
+/// what the session hosts, and reach its nodes: it goes to no action.
 pub const SESSION: &str = "x-a11-session";
 /// The key of a model's call, the same each time the same turn is run: by it a
-/// handler knows a call again. It is of one call, and flows no further.
+/// handler knows a call again. It is of one call, and does not flow on.
 pub const IDEMPOTENCY_KEY: &str = "x-a11-idempotency-key";
 
 /// The id under which a call's ports can be reached, chosen by its caller. Who
@@ -127,9 +128,20 @@ pub fn check_size<'a>(
     Err(Status::of(Reason::InvalidRequest, message))
 }
 
-/// Whether a header flows into nested calls without being declared there.
+/// Whether a header reaches actions that do not declare it.
 pub fn flows(name: &str) -> bool {
-    (name.starts_with("x-a11-") && name != RUN) || name.starts_with("x-otel-")
+    (name.starts_with("x-a11-") && !is_held_back(name)) || name.starts_with("x-otel-")
+}
+
+/// Whether a header of a call goes to the calls made for it, too.
+pub fn flows_on(name: &str) -> bool {
+    flows(name) && name != IDEMPOTENCY_KEY
+}
+
+/// Whether a header is for the service alone, and reaches no action, declared or not:
+/// who knows its value is let in by it.
+pub fn is_held_back(name: &str) -> bool {
+    name == RUN || name == SESSION
 }
 
 impl<N: AsRef<str>, V: Into<Bytes>> FromIterator<(N, V)> for Headers {
