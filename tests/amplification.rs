@@ -16,8 +16,9 @@ mod turns;
 
 use std::sync::Arc;
 
-use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
+use a11_grpc::action::{ActionSchema, Context, Port, Registry, Scope, handler};
 use a11_grpc::interaction::store::sqlite::SqliteStore;
+use a11_grpc::runner::{AllowList, Plan, Request, execute as execute_plan};
 use a11_grpc::wire::pb::{
     self, ActionMessage, ConvertInteractionsRequest, Interaction, ListActionsRequest, NodeFragment,
     RunActionRequest, append_interaction_request as append, chunk::Body,
@@ -31,11 +32,18 @@ use server::TestServer;
 use tonic::Code;
 use turns::{asked, endings, execute, failure, turn};
 
+/// One test at a time: the memory is that of the whole program.
+async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+    static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    ALONE.lock().await
+}
+
 /// Past what a message may hold, in a few hundred kilobytes.
 const TOO_MANY: usize = 300_000;
 
 #[tokio::test]
 async fn a_message_of_very_many_parts_is_refused_before_it_is_decoded() {
+    let _alone = alone().await;
     let server = TestServer::start(trials::registry()).await;
     let mut client = server.client().await;
     let calls = Interaction {
@@ -65,6 +73,7 @@ async fn a_message_of_very_many_parts_is_refused_before_it_is_decoded() {
 
 #[tokio::test]
 async fn a_turn_of_very_many_calls_is_refused() {
+    let _alone = alone().await;
     let server = TestServer::start(trials::registry()).await;
     let mut client = server.client().await;
     let turn = |calls: usize| turn((0..calls).map(|i| asked(&format!("c{i}"), "none", &[])));
@@ -76,6 +85,7 @@ async fn a_turn_of_very_many_calls_is_refused() {
 
 #[tokio::test]
 async fn a_conversion_of_very_many_interactions_is_refused() {
+    let _alone = alone().await;
     let server = a11_grpc::serve::in_process(Arc::default(), None).await.unwrap();
     let interactions = vec![Interaction::default(); TOO_MANY];
     let request = ConvertInteractionsRequest { interactions, ..Default::default() };
@@ -98,6 +108,7 @@ fn turn_of_many_notes() -> Interaction {
 
 #[tokio::test]
 async fn what_is_wrong_with_an_interaction_is_told_in_little_memory() {
+    let _alone = alone().await;
     let channel = a11_grpc::serve::in_process(Arc::default(), None).await.unwrap();
     let mut client = a11_grpc::client::actions(channel.clone());
     let mut interactions = a11_grpc::client::interactions(channel);
@@ -155,9 +166,9 @@ fn refused<T: std::fmt::Debug>(what: &str, answer: Result<T, tonic::Status>) -> 
     answer.expect_err(what)
 }
 
-/// One test for all kinds: the memory is that of the whole program.
 #[tokio::test]
 async fn json_of_very_many_values_is_refused_before_it_is_read() {
+    let _alone = alone().await;
     let registry = Registry::new();
     let schema = ActionSchema::builder("take")
         .input(Port::json("any"))
@@ -254,6 +265,7 @@ async fn json_of_very_many_values_is_refused_before_it_is_read() {
 
 #[tokio::test]
 async fn a_kept_conversation_of_very_many_parts_is_handed_out_in_little_memory() {
+    let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("a11.db")).await.unwrap();
     let channel = a11_grpc::serve::in_process(Arc::default(), Some(Arc::new(store))).await.unwrap();
@@ -299,7 +311,29 @@ async fn a_kept_conversation_of_very_many_parts_is_handed_out_in_little_memory()
 }
 
 #[tokio::test]
+async fn the_headers_of_a_turn_are_not_copied_for_each_of_its_calls() {
+    let _alone = alone().await;
+    let registry = Arc::new(Registry::new());
+    let schema = ActionSchema::builder("nothing").build();
+    registry.register(schema, handler(|_: Context| async { Ok(()) })).unwrap();
+    let headers = (0..1400).map(|at| (format!("x-a11-{at:04}"), "v"));
+    let calls = (0..16_000).map(|at| asked(&format!("c{at}"), "nothing", &[]));
+    let request = Request {
+        interaction: turn(calls),
+        allow_list: AllowList::new([".*"]).unwrap(),
+        headers: headers.collect(),
+        ..Request::default()
+    };
+    let plan = Plan::new(&registry, request).unwrap();
+    check_memory("settled");
+    let round = execute_plan(&Scope::root(registry), plan, None).await;
+    check_memory("run");
+    assert!(round.results.iter().all(|result| result.status.is_ok()));
+}
+
+#[tokio::test]
 async fn a_value_and_a_schema_that_are_too_large_together_are_refused_at_once() {
+    let _alone = alone().await;
     let registry = Registry::new();
     let schema =
         format!(r#"{{"items":{{"anyOf":[{}]}}}}"#, vec!["{\"maximum\":-1}"; 16_000].join(","));
@@ -315,6 +349,7 @@ async fn a_value_and_a_schema_that_are_too_large_together_are_refused_at_once() 
 
 #[tokio::test]
 async fn a_list_of_long_descriptions_comes_in_pages_that_fit() {
+    let _alone = alone().await;
     let registry = Registry::new();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
         let schema = ActionSchema::builder(name)

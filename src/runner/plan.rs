@@ -2,8 +2,10 @@
 //! and headers, or why it is refused.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    cell::RefCell,
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -14,11 +16,11 @@ use super::{
     limits::Limits,
     route::{self, Dialled, Names},
 };
-use crate::action::{Entry, Inputs, Registry};
+use crate::action::{ActionSchema, Entry, Inputs, Registry};
 use crate::interaction::backend::{Arguments, Dialect, ReplyCall, parse_backend, read_reply};
 use crate::wire::chunk::Kind;
 use crate::wire::pb::{Backend, Interaction};
-use crate::wire::{Headers, NodeFragment, Reason, Status, headers, name::is_name, pb};
+use crate::wire::{Headers, Name, NodeFragment, Reason, Status, headers, name::is_name, pb};
 
 /// What a caller asks the runner for.
 #[derive(Debug, Clone, Default)]
@@ -229,11 +231,15 @@ impl Draft {
 
     fn settle(self, registry: &Registry, dialled: &Dialled) -> Result<Plan, Status> {
         let Self { asked, ids, dialect, turn, configs, allow_list, headers, sender, limits } = self;
+        let flowing = headers.iter().filter(|(name, _)| headers::flows(name));
+        let flowing = flowing.map(|(name, value)| (name, value.clone()));
         let rules = Rules {
             registry,
             names: Names::new(registry, &configs),
             allow_list: &allow_list,
             headers: &headers,
+            flowing: Arc::new(flowing.collect()),
+            shared: RefCell::default(),
             configs: &configs,
             sender: sender.as_deref(),
             dialled,
@@ -369,6 +375,10 @@ struct Rules<'a> {
     names: Names<'a>,
     allow_list: &'a AllowList,
     headers: &'a Headers,
+    /// Those of them that reach any action.
+    flowing: Arc<Headers>,
+    /// What the calls of an action have in common.
+    shared: RefCell<HashMap<Name, Arc<Headers>>>,
     configs: &'a BTreeMap<String, pb::ActionConfig>,
     sender: Option<&'a str>,
     dialled: &'a Dialled,
@@ -408,15 +418,47 @@ impl Rules<'_> {
             Asking::Reply(Err(fault)) => return Err(Status::of(Reason::InvalidInput, fault)),
             Asking::Rejected(status) => return Err(status),
         };
-        let mut headers = self.headers.clone();
-        // A turn is data from elsewhere: neither its calls nor its configs can widen
-        // its limits.
-        for (name, value) in own.iter().chain(route::autofills(config)) {
-            if !is_limit(name) {
-                headers.set(name, value.clone());
-            }
-        }
+        let headers = self.headers(entry.schema(), own, config);
+        headers::check_size(headers.iter())?;
         Ok(Prepared { entry, inputs, headers })
+    }
+
+    /// The headers of a call, as far as they reach its action: the request's, the
+    /// call's own and those that its config adds. Calls of one action share what they
+    /// have in common: there may be many of either.
+    fn headers(
+        &self,
+        schema: &ActionSchema,
+        own: BTreeMap<String, Bytes>,
+        config: Option<&pb::ActionConfig>,
+    ) -> Headers {
+        let taken = |name: &str| {
+            // A turn is data from elsewhere: neither its calls nor its configs can
+            // widen its limits.
+            !is_limit(name) && schema.takes_header(&name.to_ascii_lowercase())
+        };
+        let mut shared = self.shared.borrow_mut();
+        let shared = shared.entry(schema.name().clone()).or_insert_with(|| {
+            let mut headers = Headers::over(self.flowing.clone());
+            for header in schema.headers() {
+                if let Some(value) = self.headers.value(&header.name) {
+                    headers.set(&header.name, value.clone());
+                }
+            }
+            let mut filled = Headers::over(Arc::new(headers));
+            for (name, value) in route::autofills(config).filter(|(name, _)| taken(name)) {
+                filled.set(name, value.clone());
+            }
+            Arc::new(filled)
+        });
+        let mut headers = Headers::over(shared.clone());
+        // What a config adds goes before what the call says.
+        let filled =
+            |name: &str| route::autofills(config).any(|(set, _)| set.eq_ignore_ascii_case(name));
+        for (name, value) in own.into_iter().filter(|(name, _)| taken(name) && !filled(name)) {
+            headers.set(&name, value);
+        }
+        headers
     }
 }
 
