@@ -19,8 +19,9 @@ use super::{
 use crate::action::{ActionSchema, Entry, Inputs, Registry};
 use crate::interaction::backend::{Arguments, Dialect, ReplyCall, parse_backend, read_reply};
 use crate::wire::chunk::Kind;
+use crate::wire::name::{is_name, shown};
 use crate::wire::pb::{Backend, Interaction};
-use crate::wire::{Headers, Name, NodeFragment, Reason, Status, headers, name::is_name, pb};
+use crate::wire::{Headers, Name, NodeFragment, Reason, Status, headers, pb};
 
 /// What a caller asks the runner for.
 #[derive(Debug, Clone, Default)]
@@ -350,7 +351,7 @@ fn ids_of(asked: &[Asked]) -> Result<Vec<CallIds>, Status> {
                 Reason::DuplicateCall,
                 format!(
                     "two calls have the id {:?}; their results could not be told apart",
-                    call.id.chars().take(255).collect::<String>()
+                    shown(&call.id)
                 ),
             ));
         }
@@ -400,7 +401,7 @@ impl Rules<'_> {
         // First of all: what is not allowed learns nothing, not even whether
         // the action exists.
         if !self.allow_list.allows(&action) {
-            let name: String = name.chars().take(255).collect();
+            let name = shown(&name);
             return Err(Status::of(
                 Reason::NotAllowed,
                 format!("action {name:?} is not in the list of allowed actions"),

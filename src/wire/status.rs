@@ -46,6 +46,11 @@ impl Status {
         Self { code: code_of(reason), reason, message: message.into(), details: vec![] }
     }
 
+    /// A failure of what carries messages, before anything has read one.
+    pub fn without_reason(code: Code, message: impl Into<String>) -> Self {
+        Self { code, reason: Reason::Unspecified, message: message.into(), details: vec![] }
+    }
+
     /// A handler's own failure.
     pub fn handler(code: Code, message: impl Into<String>) -> Self {
         Self { code, reason: Reason::HandlerFailed, message: message.into(), details: vec![] }
@@ -186,13 +191,13 @@ fn cut_to(text: &str, most: usize, cost: impl Fn(u8) -> usize) -> Cow<'_, str> {
     }
     let notice = format!("… [cut, {} bytes in all]", text.len());
     let mut room = most.saturating_sub(cost_of(&notice));
-    let fits = |(_, character): &(usize, char)| {
+    let is_past = |(_, character): &(usize, char)| {
         let cost = cost_of(character.encode_utf8(&mut [0; 4]));
-        let fits = cost <= room;
+        let is_past = cost > room;
         room = room.saturating_sub(cost);
-        !fits
+        is_past
     };
-    let end = text.char_indices().find(fits).map_or(text.len(), |(end, _)| end);
+    let end = text.char_indices().find(is_past).map_or(text.len(), |(end, _)| end);
     Cow::Owned(format!("{}{notice}", &text[..end]))
 }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{
     pb::FILE_DESCRIPTOR_SET,
-    status::{Code, Reason, Status},
+    status::{Code, Status},
 };
 
 /// The most that one message weighs: with 80 thousand fragments, or 260 thousand
@@ -36,13 +36,7 @@ pub struct TooHeavy;
 impl From<TooHeavy> for Status {
     /// RESOURCE_EXHAUSTED, without a reason: it is told before anything is read.
     fn from(error: TooHeavy) -> Self {
-        let message = error.to_string();
-        Self {
-            code: Code::ResourceExhausted,
-            reason: Reason::Unspecified,
-            message,
-            details: vec![],
-        }
+        Self::without_reason(Code::ResourceExhausted, error.to_string())
     }
 }
 
