@@ -89,8 +89,7 @@ impl Context {
 
     /// The headers that calls made for this one send along without being told.
     pub fn flowing_headers(&self) -> Headers {
-        let flows = |name: &str| headers::flows(name) && name != headers::IDEMPOTENCY_KEY;
-        let flowing = self.headers().iter().filter(|(name, _)| flows(name));
+        let flowing = self.headers().iter().filter(|(name, _)| headers::flows_on(name));
         flowing.map(|(name, value)| (name, value.clone())).collect()
     }
 

@@ -160,13 +160,10 @@ pub(super) fn arriving_headers(
     let schema = entry.schema();
     // The scope knows it, and counts it on.
     sent.remove(headers::DEPTH);
-    if sent.iter().any(|(name, _)| !schema.takes_header(name)) {
-        sent = sent
-            .iter()
-            .filter(|(name, _)| schema.takes_header(name))
-            .map(|(name, value)| (name, value.clone()))
-            .collect();
-    }
+    // Removed one by one: what others have in common with it is not copied.
+    let not_taken = sent.iter().map(|(name, _)| name).filter(|name| !schema.takes_header(name));
+    let not_taken: Vec<String> = not_taken.map(str::to_owned).collect();
+    not_taken.iter().for_each(|name| sent.remove(name));
     for header in schema.headers() {
         if let (None, Some(default)) = (sent.value(&header.name), &header.default) {
             sent.set(&header.name, default.clone());

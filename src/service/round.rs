@@ -17,9 +17,8 @@ use crate::interaction::{
     store::{ConversationName, Record},
 };
 use crate::runner::{
-    CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
-    DEFAULT_MAX_ROUND_BYTES, Limits, Plan, Recorder, Recording, RejectedCall, Request, Round,
-    execute,
+    CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES, Limits,
+    Plan, Recorder, Recording, RejectedCall, Request, Round, execute,
 };
 use crate::wire::chunk::JSON;
 use crate::wire::pb::{Backend, Interaction, stream_actions_from_interaction_response::Event};
@@ -103,7 +102,7 @@ pub(super) async fn plan(
             deadline: caller.end_of_work(),
             max_output_bytes: max_output_bytes.map_or(DEFAULT_MAX_OUTPUT_BYTES, |n| n as usize),
             max_media_bytes: max_media_bytes.map_or(DEFAULT_MAX_MEDIA_BYTES, |n| n as usize),
-            max_round_bytes: DEFAULT_MAX_ROUND_BYTES,
+            ..Limits::default()
         },
         backend: Some(backend).filter(|backend| *backend != Backend::Unspecified),
         rejected: rejected.collect(),

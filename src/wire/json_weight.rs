@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::status::{Code, Reason, Status};
+use super::status::{Code, Status};
 
 /// The most that one text weighs. What weighs one takes up to 130 bytes as values,
 /// measured, while they are read; at the most that is 140 MB beside their texts.
@@ -26,13 +26,7 @@ pub struct TooManyValues;
 impl From<TooManyValues> for Status {
     /// As a message that is too heavy is refused: RESOURCE_EXHAUSTED.
     fn from(error: TooManyValues) -> Self {
-        let message = error.to_string();
-        Self {
-            code: Code::ResourceExhausted,
-            reason: Reason::Unspecified,
-            message,
-            details: vec![],
-        }
+        Self::without_reason(Code::ResourceExhausted, error.to_string())
     }
 }
 

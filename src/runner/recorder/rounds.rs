@@ -21,12 +21,16 @@ use super::super::{collect::CallEvent, execute::execute_recorded, plan::Plan, ro
 use super::{held::Held, stored};
 use crate::action::Scope;
 use crate::interaction::store::{
-    ConversationName, HeldRound, Opened, Record, RecordError, RecordId, RoundKey, Store, StoreError,
+    ConversationName, HeldRound, MAX_RECORD_BYTES, Opened, Record, RecordError, RecordId, RoundKey,
+    Store, StoreError,
 };
 use crate::wire::{Reason, Status};
 
 /// How long a runner that died holds its rounds.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+/// The largest turn of results, beside what is of the turn itself.
+const MAX_TURN_BYTES: usize = MAX_RECORD_BYTES - 64 * 1024;
 
 /// How often a round that another process runs is looked at.
 const POLL: Duration = Duration::from_millis(500);
@@ -93,6 +97,7 @@ impl Recorder {
         let owner = Uuid::new_v4();
         let key = RoundKey { conversation: conversation.clone(), turn: turn.id().clone() };
         let end = plan.limits.end();
+        plan.bound_turn(MAX_TURN_BYTES);
         let mut changes = self.store.changes(&conversation);
         let mut _interest = None;
         let calls = loop {

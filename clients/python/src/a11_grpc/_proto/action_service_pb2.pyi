@@ -773,8 +773,8 @@ class ExecuteActionsFromInteractionRequest(_message.Message):
     """
     max_media_bytes: _builtins.int
     """Optional. The same for pictures and sound. Unset: 8,388,608. All calls
-    together may put out 16 MiB of either kind; a call past that is
-    RESOURCE_EXHAUSTED, the others keep their results.
+    together may put out 16 MiB of either kind, and take 63 MiB of the answer as it
+    is written; a call past that is RESOURCE_EXHAUSTED, the others keep their results.
     """
     backend: _interaction_pb2.Backend.ValueType
     """Optional. Shape `messages` for this provider. Unset: none, unless the calls

@@ -767,8 +767,8 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
 
   /**
    * Optional. The same for pictures and sound. Unset: 8,388,608. All calls
-   * together may put out 16 MiB of either kind; a call past that is
-   * RESOURCE_EXHAUSTED, the others keep their results.
+   * together may put out 16 MiB of either kind, and take 63 MiB of the answer as it
+   * is written; a call past that is RESOURCE_EXHAUSTED, the others keep their results.
    *
    * @generated from field: optional uint32 max_media_bytes = 6;
    */
