@@ -174,8 +174,8 @@ pub(super) fn arriving_headers(
     }
     if let Some(deadline) = deadline {
         let left = deadline.saturating_duration_since(Instant::now());
-        let at = SystemTime::now() + left;
-        let millis = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let millis = now.saturating_add(left).as_millis();
         sent.set(headers::DEADLINE, millis.to_string());
     }
     sent
