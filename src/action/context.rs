@@ -19,7 +19,7 @@ use super::{
     schema::ActionSchema,
     scope::{Scope, Slot},
 };
-use crate::node::{Elsewhere, Node, Piece, Reader, WhenRead, Writer};
+use crate::node::{Elsewhere, MAX_VALUE_BYTES, Node, Piece, Reader, WhenRead, Writer};
 use crate::wire::chunk::Kind;
 use crate::wire::pb::LogEntry;
 use crate::wire::{Chunk, Headers, Name, NodeFragment, Reason, Status, headers, json_weight};
@@ -123,10 +123,24 @@ impl Context {
     /// # Errors
     /// What the input failed with; FAILED_PRECONDITION where it was closed
     /// without a final fragment; INVALID_ARGUMENT where it is required and was
-    /// not given, or does not fit the port.
+    /// not given, or does not fit the port; RESOURCE_EXHAUSTED past
+    /// [`MAX_VALUE_BYTES`].
     pub async fn read_chunk(&self, port: &str) -> Result<Option<Chunk>, Status> {
+        self.read_chunk_within(port, MAX_VALUE_BYTES).await
+    }
+
+    /// The same of a value that has `most_bytes` at most.
+    ///
+    /// # Errors
+    /// As [`read_chunk`](Self::read_chunk); RESOURCE_EXHAUSTED as soon as more has
+    /// come.
+    pub async fn read_chunk_within(
+        &self,
+        port: &str,
+        most_bytes: usize,
+    ) -> Result<Option<Chunk>, Status> {
         let (index, declared) = self.input_port(port)?;
-        let value = self.0.inputs.node(index).reader().value().await?;
+        let value = self.0.inputs.node(index).reader().value(most_bytes).await?;
         if value.is_none() && declared.is_required() {
             return Err(Status::of(Reason::MissingInput, format!("input {port:?} is required")));
         }

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::action::{Context, Handler, handler, log::LogEntry, port::Cardinality};
 use crate::wire::chunk::{JSON, Kind};
-use crate::wire::{Chunk, Code, Reason, Status, json_weight};
+use crate::wire::json_weight::{self, Weight};
+use crate::wire::{Chunk, Code, Reason, Status};
 
 /// How much input a call may have, in bytes: it is all held until the program
 /// starts.
@@ -222,9 +223,12 @@ impl<'a> Complaints<'a> {
 async fn read_inputs(plan: &Plan, context: &Context) -> Result<Given, Status> {
     let mut given = Given::default();
     let mut room = MAX_INPUT_BYTES;
+    let mut weight = Weight::default();
     for (input, port) in plan.inputs.iter().zip(context.schema().inputs()) {
         let chunks = match port.cardinality() {
-            Cardinality::Unary => context.read_chunk(&input.name).await?.into_iter().collect(),
+            Cardinality::Unary => {
+                context.read_chunk_within(&input.name, room).await?.into_iter().collect()
+            }
             Cardinality::Stream => read_stream(input, context, room).await?,
         };
         let chunks: Vec<Chunk> = chunks.into_iter().filter(|chunk| !chunk.is_null()).collect();
@@ -243,8 +247,13 @@ async fn read_inputs(plan: &Plan, context: &Context) -> Result<Given, Status> {
             };
             given.bytes.insert(input.name.clone(), bytes);
         }
-        let mut values =
-            chunks.iter().map(|chunk| value_of(input, chunk)).collect::<Result<Vec<_>, _>>()?;
+        let mut values = vec![];
+        for chunk in &chunks {
+            values.push(value_of(input, chunk)?);
+            if input.kind == Kind::Json {
+                weight.add(chunk.data())?;
+            }
+        }
         let value = match port.cardinality() {
             _ if values.is_empty() => input.default.clone(),
             Cardinality::Unary => values.pop(),

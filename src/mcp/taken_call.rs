@@ -23,7 +23,12 @@ use super::{
 };
 use crate::action::{Context, Port, port::Cardinality};
 use crate::wire::chunk::Kind;
-use crate::wire::{Chunk, Code, Reason, Status, base64, headers, json_weight};
+use crate::wire::json_weight::{self, Weight};
+use crate::wire::{Chunk, Code, Reason, Status, base64, headers};
+
+/// How many bytes the arguments of a call have at most that are one by one put
+/// together: they are all held until the call is sent.
+const MAX_ARGUMENT_BYTES: usize = 16 << 20;
 
 /// The server as it is reached at the moment.
 #[derive(Clone)]
@@ -140,26 +145,55 @@ async fn arguments(context: &Context, taken: &TakenTool) -> Result<Option<JsonOb
         Arguments::Named(names) => names,
     };
     let mut arguments = JsonObject::new();
+    let mut room = Room { bytes: MAX_ARGUMENT_BYTES, weight: Weight::default() };
     for (port, name) in taken.schema.inputs().iter().zip(names) {
         let value = match port.cardinality() {
-            Cardinality::Unary => context.read_chunk(port.name()).await?.map(|c| value(port, &c)),
+            Cardinality::Unary => match context.read_chunk_within(port.name(), room.bytes).await? {
+                Some(chunk) => Some(room.value(port, &chunk)?),
+                None => None,
+            },
             Cardinality::Stream => {
                 let mut reader = context.input(port.name())?;
                 let mut values = vec![];
                 while let Some(piece) = reader.next().await? {
                     if let Some(chunk) = piece.chunk().filter(|chunk| !chunk.is_null()) {
-                        values.push(value(port, chunk)?);
+                        values.push(room.value(port, chunk)?);
                     }
                 }
                 let given = !values.is_empty() || port.is_required();
-                given.then(|| Ok(Value::from(values)))
+                given.then(|| Value::from(values))
             }
         };
-        if let Some(value) = value.transpose()? {
+        if let Some(value) = value {
             arguments.insert(name.clone(), value);
         }
     }
     Ok(Some(arguments))
+}
+
+/// What the arguments of a call may still take.
+struct Room {
+    bytes: usize,
+    weight: Weight,
+}
+
+impl Room {
+    fn value(&mut self, port: &Port, chunk: &Chunk) -> Result<Value, Status> {
+        // Each value takes more than its bytes.
+        const FIXED_BYTES: usize = 64;
+        let bytes = self.bytes.checked_sub(FIXED_BYTES + chunk.data().len());
+        self.bytes = bytes.ok_or_else(|| {
+            Status::handler(
+                Code::ResourceExhausted,
+                format!("the arguments of a tool are {MAX_ARGUMENT_BYTES} bytes at most"),
+            )
+        })?;
+        let value = value(port, chunk)?;
+        if Kind::of(chunk.media_type()) == Kind::Json {
+            self.weight.add(chunk.data())?;
+        }
+        Ok(value)
+    }
 }
 
 fn value(port: &Port, chunk: &Chunk) -> Result<Value, Status> {
