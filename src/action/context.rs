@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     fit::fit_value,
+    input_values::InputValues,
     inputs::Inputs,
     log::Log,
     nested::NestedCall,
@@ -101,7 +102,9 @@ impl Context {
 
     // Reading.
 
-    /// A reader of an input. Each has its own place.
+    /// A reader of an input, piece by piece as they were written: what is written while
+    /// the action runs is held to the port only by what reads values. Each has its own
+    /// place.
     ///
     /// # Errors
     /// INTERNAL where the schema has no such input.
@@ -184,28 +187,20 @@ impl Context {
         &self,
         port: &str,
     ) -> Result<impl Stream<Item = Result<T, Status>> + Send + Unpin + use<T>, Status> {
+        let name = port.to_owned();
+        let values = self.read_chunks(port)?;
+        Ok(values.map(move |chunk| decode(&name, &chunk?)))
+    }
+
+    /// The values of a stream input as chunks, as they come.
+    ///
+    /// # Errors
+    /// INTERNAL where the schema has no such input.
+    pub fn read_chunks(&self, port: &str) -> Result<InputValues, Status> {
         let (index, _) = self.input_port(port)?;
-        let unfitted = self.0.inputs.is_open(index).then(|| self.schema().clone());
-        let port = port.to_owned();
-        let values = self.0.inputs.node(index).reader().filter_map(move |piece| {
-            let value = match piece {
-                Ok(piece) if piece.is_null() => None,
-                Ok(piece) => {
-                    Some(piece.value_chunk().map_err(Status::from).and_then(
-                        |chunk| match &unfitted {
-                            Some(schema) => {
-                                let declared = &schema.inputs()[index];
-                                decode(&port, &fit_value(declared, chunk.clone())?)
-                            }
-                            None => decode(&port, chunk),
-                        },
-                    ))
-                }
-                Err(status) => Some(Err(status)),
-            };
-            futures::future::ready(value)
-        });
-        Ok(values)
+        let inputs = &self.0.inputs;
+        let (reader, is_open) = (inputs.node(index).reader(), inputs.is_open(index));
+        Ok(InputValues::new(reader, self.schema().clone(), index, is_open))
     }
 
     // Writing.

@@ -4,6 +4,7 @@
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt as _;
 use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
@@ -269,16 +270,14 @@ async fn read_inputs(plan: &Plan, context: &Context) -> Result<Given, Status> {
 async fn read_stream(input: &Input, context: &Context, room: usize) -> Result<Vec<Chunk>, Status> {
     // Each chunk costs more than its bytes.
     const FIXED_BYTES: usize = 64;
-    let mut reader = context.input(&input.name)?;
+    let mut values = context.read_chunks(&input.name)?;
     let (mut chunks, mut size) = (vec![], 0);
-    while let Some(piece) = reader.next().await? {
-        if let Some(chunk) = piece.chunk() {
-            size += FIXED_BYTES + chunk.data().len();
-            if size > room {
-                return Err(too_much_input());
-            }
-            chunks.push(chunk.clone());
+    while let Some(chunk) = values.try_next().await? {
+        size += FIXED_BYTES + chunk.data().len();
+        if size > room {
+            return Err(too_much_input());
         }
+        chunks.push(chunk);
     }
     Ok(chunks)
 }

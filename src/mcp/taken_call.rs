@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use parking_lot::RwLock;
 use rmcp::{
     RoleClient,
@@ -153,12 +153,10 @@ async fn arguments(context: &Context, taken: &TakenTool) -> Result<Option<JsonOb
                 None => None,
             },
             Cardinality::Stream => {
-                let mut reader = context.input(port.name())?;
+                let mut chunks = context.read_chunks(port.name())?;
                 let mut values = vec![];
-                while let Some(piece) = reader.next().await? {
-                    if let Some(chunk) = piece.chunk().filter(|chunk| !chunk.is_null()) {
-                        values.push(room.value(port, chunk)?);
-                    }
+                while let Some(chunk) = chunks.try_next().await? {
+                    values.push(room.value(port, &chunk)?);
                 }
                 let given = !values.is_empty() || port.is_required();
                 given.then(|| Value::from(values))
