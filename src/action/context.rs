@@ -1,7 +1,7 @@
 //! What a handler works with: its ports, headers, log, deadline, and calls of
 //! its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Display, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -173,7 +173,7 @@ impl Context {
         port: &str,
     ) -> Result<Option<T>, Status> {
         match self.read_chunk(port).await? {
-            Some(chunk) => decode(port, &chunk).map(Some),
+            Some(chunk) => decode(Of::Input(port), &chunk).map(Some),
             None => Ok(None),
         }
     }
@@ -189,7 +189,7 @@ impl Context {
     ) -> Result<impl Stream<Item = Result<T, Status>> + Send + Unpin + use<T>, Status> {
         let name = port.to_owned();
         let values = self.read_chunks(port)?;
-        Ok(values.map(move |chunk| decode(&name, &chunk?)))
+        Ok(values.map(move |chunk| decode(Of::Input(&name), &chunk?)))
     }
 
     /// The values of a stream input as chunks, as they come.
@@ -376,42 +376,56 @@ impl Output {
 
 /// A value as a chunk of the port's media type.
 pub(super) fn encode<T: Serialize + ?Sized>(port: &Port, value: &T) -> Result<Chunk, Status> {
-    let unfit = |what: String| {
-        Status::of(Reason::InvalidOutput, format!("output {:?}: {what}", port.name()))
-    };
-    let json = serde_json::to_vec(value).map_err(|error| unfit(error.to_string()))?;
+    let of = Of::Output(port.name());
+    let json = serde_json::to_vec(value).map_err(|error| of.unfit(error))?;
     let data = match port.kind() {
         Kind::Json => Bytes::from(json),
         Kind::Text => match serde_json::from_slice::<String>(&json) {
             Ok(text) => Bytes::from(text),
-            Err(_) => return Err(unfit("the value is not a string".to_owned())),
+            Err(_) => return Err(of.unfit("the value is not a string")),
         },
         Kind::Image | Kind::Audio | Kind::Bytes => {
-            return Err(unfit(format!("{} is written as a chunk", port.media_type())));
+            return Err(of.unfit(format_args!("{} is written as a chunk", port.media_type())));
         }
     };
     Ok(Chunk::new(port.media_type(), data))
 }
 
+/// What a value is of, and whose fault it is where it does not fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Of<'a> {
+    Input(&'a str),
+    Output(&'a str),
+}
+
+impl Of<'_> {
+    pub(super) fn unfit(self, what: impl Display) -> Status {
+        match self {
+            Self::Input(port) => Status::of(Reason::InvalidInput, format!("input {port:?}: {what}")),
+            Self::Output(port) => {
+                Status::of(Reason::InvalidOutput, format!("output {port:?}: {what}"))
+            }
+        }
+    }
+}
+
 /// A chunk as a value: JSON as what it says, text as a string.
-pub(super) fn decode<T: DeserializeOwned>(port: &str, chunk: &Chunk) -> Result<T, Status> {
-    let unfit = |what: String| Status::of(Reason::InvalidInput, format!("input {port:?}: {what}"));
+pub(super) fn decode<T: DeserializeOwned>(of: Of<'_>, chunk: &Chunk) -> Result<T, Status> {
     if let Some(place) = chunk.reference() {
         return Err(Elsewhere::Place(place.to_owned()).into());
     }
     match Kind::of(chunk.media_type()) {
         Kind::Json => {
             json_weight::check(chunk.data())?;
-            serde_json::from_slice(chunk.data()).map_err(|error| unfit(error.to_string()))
+            serde_json::from_slice(chunk.data()).map_err(|error| of.unfit(error))
         }
         Kind::Text => {
-            let text =
-                std::str::from_utf8(chunk.data()).map_err(|error| unfit(error.to_string()))?;
+            let text = std::str::from_utf8(chunk.data()).map_err(|error| of.unfit(error))?;
             let text = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
-            T::deserialize(text).map_err(|error| unfit(error.to_string()))
+            T::deserialize(text).map_err(|error| of.unfit(error))
         }
         Kind::Image | Kind::Audio | Kind::Bytes => {
-            Err(unfit(format!("{} is read as a chunk", chunk.media_type())))
+            Err(of.unfit(format_args!("{} is read as a chunk", chunk.media_type())))
         }
     }
 }

@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::super::{context::decode, input_values::InputValues};
+use super::super::{context::{Of, decode}, input_values::InputValues};
 use crate::wire::{Reason, Status};
 
 /// Marks the schema of a stream field.
@@ -61,7 +61,7 @@ impl<T: DeserializeOwned> Stream for Incoming<T> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Poller<'_>) -> Poll<Option<Self::Item>> {
         let next = ready!(self.values.poll_next_unpin(cx));
         let port = self.values.port().name();
-        Poll::Ready(next.map(|chunk| decode(port, &chunk?)))
+        Poll::Ready(next.map(|chunk| decode(Of::Input(port), &chunk?)))
     }
 }
 
