@@ -121,14 +121,17 @@ fn begin(
     let deadline = earliest(end, caller.end());
     let id = Uuid::new_v4().simple().to_string();
     let call = Call { id, entry, inputs, headers: caller.headers, deadline };
-    let run = place.scope.clone().at(caller.depth).start(call)?;
     let reachable = match (caller.run_id, &place.runs) {
         (None, _) => None,
-        (Some(id), Some(runs)) => Some(runs.open(id, &run)?),
+        (Some(id), Some(runs)) => Some(runs.reserve(id)?),
         (Some(_), None) => {
             return Err(Status::of(Reason::Unsupported, "runs cannot be reached at this server"));
         }
     };
+    let run = place.scope.clone().at(caller.depth).start(call)?;
+    if let Some(reachable) = &reachable {
+        reachable.open(&run);
+    }
     Ok(Started { run, _reachable: reachable })
 }
 

@@ -70,11 +70,14 @@ fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
             .at(own_depth(side, headers.depth()?));
     let given = Inputs::open(schema, [])?;
     let run_id = RunNodes::id_in(&mut headers)?;
-    let run = scope.start(Call { id, entry, inputs: given, headers, deadline })?;
     let reachable = match (run_id, &parts.runs) {
-        (Some(id), Some(runs)) => Some(runs.open(id, &run)?),
+        (Some(id), Some(runs)) => Some(runs.reserve(id)?),
         _ => None,
     };
+    let run = scope.start(Call { id, entry, inputs: given, headers, deadline })?;
+    if let Some(reachable) = &reachable {
+        reachable.open(&run);
+    }
     Ok(Hosted { run, inputs, outputs, reachable })
 }
 
