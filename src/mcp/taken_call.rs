@@ -16,6 +16,7 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
+    call::MAX_LOG_BYTES,
     request_headers::{HEADERS_KEY, META_HEADER},
     result::LOG_KEY,
     taken_result,
@@ -96,7 +97,10 @@ pub(super) async fn run(
 /// What another server narrates becomes this action's log.
 fn tell(context: &Context, taken: &TakenTool, message: Option<&str>, told: &mut String) {
     let Some(message) = message else { return };
-    told.push_str(message);
+    // As much as an A11 server sends of its log with a result.
+    if told.len() + message.len() <= MAX_LOG_BYTES {
+        told.push_str(message);
+    }
     match taken.results {
         // An A11 server's own log: its entries are what they were.
         Results::Ports => context.log(message),
