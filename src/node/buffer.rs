@@ -292,7 +292,7 @@ impl Buffer {
         }
     }
 
-    /// The cost of everything up to `seq`, for a reader that starts there.
+    /// The cost of everything before `seq`, as far as it is written.
     pub(super) fn read_before(&self, seq: u32) -> u64 {
         match seq.checked_sub(self.first) {
             None | Some(0) => self.trimmed,

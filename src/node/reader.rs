@@ -145,7 +145,7 @@ impl Reader {
                     taken += 1;
                     self.seq = self.seq.saturating_add(1);
                     if let Some(reader) = &mut shared.readers[self.key] {
-                        reader.read = read;
+                        reader.seq = self.seq;
                     }
                 }
                 _ if taken > 0 => break,
