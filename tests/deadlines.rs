@@ -224,7 +224,8 @@ async fn a_round_streamed_ends_each_call_in_time_and_then_sums_up() {
 /// Times that some clock cannot say: the machine's, that of the day, or the timer's.
 fn far() -> impl Iterator<Item = pbjson_types::Duration> {
     const YEAR: i64 = 365 * 24 * 3600;
-    let seconds = [i64::MAX, i64::MAX - YEAR, i64::MAX - 100 * YEAR, u64::MAX as i64 / 2, 200 * YEAR];
+    let seconds =
+        [i64::MAX, i64::MAX - YEAR, i64::MAX - 100 * YEAR, u64::MAX as i64 / 2, 200 * YEAR];
     seconds.into_iter().map(|seconds| pbjson_types::Duration { seconds, nanos: 999_999_999 })
 }
 

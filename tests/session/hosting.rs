@@ -164,7 +164,10 @@ async fn a_nested_call_of_a_call_with_the_longest_id_reaches_its_peer() {
     host_echo(&hosted);
     let _host = Peer::host(hosted).connect(service.channel().await).await.expect("attaches");
     let run = |context: Context| async move { context.call("echo").run().await.map(drop) };
-    service.registry.register(ActionSchema::builder("outer").build(), handler(run)).expect("is new");
+    service
+        .registry
+        .register(ActionSchema::builder("outer").build(), handler(run))
+        .expect("is new");
     for id in ["i".repeat(255), "\u{1f600}".repeat(255)] {
         let mut caller = Frames::open(&service, vec![]).await;
         let call = pb::CallFrame { call: 1, id, action: "outer".into(), ..Default::default() };
