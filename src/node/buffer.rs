@@ -126,7 +126,8 @@ impl Buffer {
     /// A repeated piece is no error and changes nothing.
     ///
     /// # Errors
-    /// The node itself has failed after every error but [`NodeError::Closed`].
+    /// Readers are told of each as the failure of the node, but for
+    /// [`NodeError::Closed`], and but where the node is complete.
     pub(super) fn insert(&mut self, seq: Option<u32>, piece: Piece) -> Result<(), NodeError> {
         match &self.end {
             // What is past the end is told apart from what comes after the close.
