@@ -52,12 +52,11 @@ impl Stream for InputValues {
             if piece.is_null() {
                 continue;
             }
-            let value = piece.value_chunk().map_err(Status::from).and_then(|chunk| {
-                match self.is_open {
+            let value =
+                piece.value_chunk().map_err(Status::from).and_then(|chunk| match self.is_open {
                     true => Ok(fit_value(self.port(), chunk.clone())?),
                     false => Ok(chunk.clone()),
-                }
-            });
+                });
             return Poll::Ready(Some(value));
         }
     }

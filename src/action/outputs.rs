@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    context::{Of, decode},
+    port_value::{Of, decode},
     run::{Event, Run},
     schema::ActionSchema,
 };

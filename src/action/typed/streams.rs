@@ -14,7 +14,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::super::{context::{Of, decode}, input_values::InputValues};
+use super::super::{
+    input_values::InputValues,
+    port_value::{Of, decode},
+};
 use crate::wire::{Reason, Status};
 
 /// Marks the schema of a stream field.
