@@ -127,9 +127,12 @@ impl Context {
     /// What the input failed with; FAILED_PRECONDITION where it was closed
     /// without a final fragment; INVALID_ARGUMENT where it is required and was
     /// not given, or does not fit the port; RESOURCE_EXHAUSTED past
-    /// [`MAX_VALUE_BYTES`].
+    /// [`MAX_VALUE_BYTES`] where it is written while the action runs.
     pub async fn read_chunk(&self, port: &str) -> Result<Option<Chunk>, Status> {
-        self.read_chunk_within(port, MAX_VALUE_BYTES).await
+        let (index, _) = self.input_port(port)?;
+        // One that was given with the call is here already, whatever its size.
+        let most_bytes = if self.0.inputs.is_open(index) { MAX_VALUE_BYTES } else { usize::MAX };
+        self.read_chunk_within(port, most_bytes).await
     }
 
     /// The same of a value that has `most_bytes` at most.

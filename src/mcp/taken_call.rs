@@ -27,8 +27,8 @@ use crate::wire::chunk::Kind;
 use crate::wire::json_weight::{self, Weight};
 use crate::wire::{Chunk, Code, Reason, Status, base64, headers};
 
-/// How many bytes the arguments of a call have at most that are one by one put
-/// together: they are all held until the call is sent.
+/// How many bytes the arguments of a call have at most: they are all held until the
+/// call is sent.
 const MAX_ARGUMENT_BYTES: usize = 16 << 20;
 
 /// The server as it is reached at the moment.
@@ -145,7 +145,13 @@ fn refused(server: &str, error: ServiceError) -> Status {
 /// The inputs as the tool's arguments; one that was not given is left out.
 async fn arguments(context: &Context, taken: &TakenTool) -> Result<Option<JsonObject>, Status> {
     let names = match &taken.arguments {
-        Arguments::Whole => return Ok(Some(context.read(ARGUMENTS).await?)),
+        Arguments::Whole => {
+            let given = context.read_chunk_within(ARGUMENTS, MAX_ARGUMENT_BYTES).await?;
+            let object = given.map(|chunk| json_weight::read(chunk.data())).transpose();
+            return object.map_err(|error| {
+                Status::of(Reason::InvalidInput, format!("input {ARGUMENTS:?}: {error}"))
+            });
+        }
         Arguments::Named(names) => names,
     };
     let mut arguments = JsonObject::new();
