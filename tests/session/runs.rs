@@ -1,10 +1,5 @@
 //! The ports of calls, reached from other connections by the id of the run.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
 use a11_grpc::action::{ActionSchema, Context, Port, handler};
 use a11_grpc::client::{Client, actions};
 use a11_grpc::wire::pb::node_service_client::NodeServiceClient;
@@ -223,32 +218,4 @@ async fn ids_that_are_taken_or_no_good_are_refused() {
     let both = pb::ReadNodeRequest { session: "s".into(), run, ..Default::default() };
     let status = nodes.read_node(both).await.expect_err("is ambiguous");
     assert_eq!(Status::from(status).reason, Reason::InvalidRequest);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_call_whose_id_is_taken_does_not_begin() {
-    let service = Service::start().await;
-    host_echo(&service.registry);
-    let begun = Arc::new(AtomicUsize::new(0));
-    let schema = ActionSchema::builder("count").output(Port::text("done")).build();
-    let counted = begun.clone();
-    let count = move |_: Context| {
-        counted.fetch_add(1, Ordering::AcqRel);
-        std::future::ready(Ok(()))
-    };
-    service.registry.register(schema, handler(count)).expect("registers");
-    let run = new_id();
-    let _open = call_echo(&service, &run).await;
-    let mut over_rpc = actions(service.channel().await);
-    let caller = Client::connect(service.channel().await).await.expect("attaches");
-    for _ in 0..100 {
-        let mut request =
-            Request::new(pb::RunActionRequest { action: "count".into(), ..Default::default() });
-        request.metadata_mut().insert("x-a11-run", run.parse().expect("ascii"));
-        let status = over_rpc.run_action(request).await.expect_err("is refused");
-        assert_eq!(Status::from(status).reason, Reason::NameTaken);
-        let call = caller.call("count").header("x-a11-run", run.clone());
-        assert_eq!(call.run().await.expect_err("is refused").reason, Reason::NameTaken);
-    }
-    assert_eq!(begun.load(Ordering::Acquire), 0);
 }
