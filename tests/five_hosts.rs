@@ -1,6 +1,6 @@
 //! One interaction whose calls run in five places: in process, as a command, in
-//! a Python peer, in a TypeScript peer, and in a peer that disappears; and the
-//! two peers calling each other. `make test` sets up what the peers need; where
+//! a Python peer, in a TypeScript peer, and in a peer that disappears; the two
+//! peers calling each other; and what a host is told of a call. `make test` sets up what the peers need; where
 //! that is absent the tests say so and pass.
 
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -14,10 +14,10 @@ use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use a11_grpc::{
     action::{ActionSchema, Context, Port, Registry, handler},
-    client::{actions, connect},
+    client::{Peer, actions, connect},
     config::{self, Config},
     serve::{Limits, Options, Server},
-    wire::{Code, Status, pb},
+    wire::{Code, Status, headers, pb},
 };
 use installed::{installed, skipped};
 use tokio::{
@@ -176,4 +176,40 @@ async fn peers_in_two_languages_call_each_other_through_the_service() {
     .await;
     let gave: Vec<&str> = results.iter().map(|(.., text)| text.as_str()).collect();
     assert_eq!(gave, ["desserts", "Python says: QUIET"], "{results:?}");
+}
+
+/// Tells the idempotency key of its call.
+fn host_key(registry: &Registry, name: &str) {
+    let schema = ActionSchema::builder(name).output(Port::text("key").required()).build();
+    let key = handler(|context: Context| async move {
+        let key = context.headers().text(headers::IDEMPOTENCY_KEY).unwrap_or("none").to_owned();
+        context.write("key", &key).await
+    });
+    registry.register(schema, key).unwrap();
+}
+
+#[tokio::test]
+async fn the_idempotency_key_of_a_call_reaches_its_handler_in_a_peer_of_any_language() {
+    let address = service().await;
+    let hosted = Arc::new(Registry::new());
+    host_key(&hosted, "rust_key");
+    let _peer = Peer::host(hosted).connect(connect(&address).await.unwrap()).await.unwrap();
+    let mut calls = vec!["rust_key"];
+    let runtimes = runtimes();
+    let _peers = match &runtimes {
+        Some(runtimes) => {
+            calls.extend(["py_key", "ts_key"]);
+            let peers = tokio::join!(
+                runtimes.python("tests/interop/key_peer.py", &address),
+                runtimes.typescript("tests/interop/key_peer.mjs", &address),
+            );
+            Some(peers)
+        }
+        None => None,
+    };
+    let results = run(&address, calls.iter().map(|name| asked(name, name, &[])).collect()).await;
+    let gave: Vec<&str> = results.iter().map(|(.., text)| text.as_str()).collect();
+    // The turn's id, and the call's.
+    let keys: Vec<String> = calls.iter().map(|name| format!("turn/{name}")).collect();
+    assert_eq!(gave, keys, "{results:?}");
 }

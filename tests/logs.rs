@@ -5,7 +5,6 @@
 #![cfg(unix)]
 
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 
 use std::{process::Stdio, sync::Arc, time::Duration};

@@ -2,15 +2,29 @@
 //! their tools among its actions, whichever way it is told of them.
 
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 
-use std::path::{Path, PathBuf};
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
+use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::config::Config;
-use a11_grpc::mcp::Reach;
-use program::run;
+use a11_grpc::mcp::{
+    McpOptions, McpServer, Reach,
+    http::{HttpBody, HttpOptions},
+};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use program::{run, serving};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 fn parse(servers: &str) -> Config {
     let text = format!("[actions.good]\ncommand = ['true']\n{servers}");
@@ -109,39 +123,92 @@ async fn a_strict_server_does_not_start_with_a_part_that_is_broken() {
     check(&["--config", &far, "--mcp-servers", list], "--strict: 1 of").await;
 }
 
-#[tokio::test]
-async fn a_server_on_the_command_line_is_an_address_or_a_command_line() {
-    use tokio::io::{AsyncBufReadExt as _, BufReader};
-    let folder = tempfile::tempdir().expect("a folder");
-    let (far, _) = configs(folder.path());
-    let line = format!("'{}' serve --mcp-stdio --config '{far}'", env!("CARGO_BIN_EXE_a11-grpc"));
-    let args = ["serve", "--listen", "127.0.0.1:0", "--mcp", "127.0.0.1:0", "--mcp-server", &line];
-    let mut child = program::command(&args)
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    let mut address = None;
-    while address.is_none() {
-        let line = lines.next_line().await.expect("read").expect("it says where it is");
-        address = line.strip_prefix("listening on ").map(str::to_owned);
-    }
-    let address = address.expect("said");
-    // The tools are there once the server that was started has listed them.
-    let found = tokio::time::timeout(std::time::Duration::from_secs(30), async {
+/// Waits until a service has some actions.
+async fn until_there(address: &str, expected: &[&str]) {
+    let there = async {
         loop {
-            let listed = run(&["actions", "--json", "--server", &address]).await;
+            let listed = run(&["actions", "--json", "--server", address]).await;
             let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
             let actions = listed["actions"].as_array().expect("actions");
-            if actions.iter().any(|action| action["name"] == "shout") {
+            let is_there = |name: &&str| actions.iter().any(|action| action["name"] == **name);
+            if expected.iter().all(is_there) {
                 return;
             }
         }
-    });
-    found.await.expect("the tool is taken in");
-    let called = run(&["call", "shout", "--server", &address]).await;
+    };
+    tokio::time::timeout(Duration::from_secs(30), there).await.expect("the tools are taken in");
+}
+
+#[tokio::test]
+async fn a_server_on_the_command_line_is_an_address_or_a_command_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (far, _) = configs(folder.path());
+    let line = format!("'{}' serve --mcp-stdio --config '{far}'", env!("CARGO_BIN_EXE_a11-grpc"));
+    let near = serving(&["--mcp-server", &line], &[]).await;
+    until_there(&near.address, &["shout"]).await;
+    let called = run(&["call", "shout", "--server", &near.address]).await;
     assert_eq!((called.code, called.stdout.trim()), (0, "loud"), "{}", called.stderr);
     let refused = run(&["serve", "--mcp-server", "ftp://x"]).await;
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("the scheme is \"ftp\""), "{}", refused.stderr);
+}
+
+/// An MCP server whose only tool is there for whoever sends a header; its URL.
+async fn guarded(name: &'static str, value: &'static str) -> String {
+    let registry = Registry::new();
+    let schema = ActionSchema::builder("guarded").output(Port::text("secret")).build();
+    let tell = handler(|context: Context| async move { context.write("secret", "told").await });
+    registry.register(schema, tell).expect("registered");
+    let options = McpOptions::new(Arc::new(registry));
+    let service = McpServer::new(options).http_service(&HttpOptions::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = service.clone();
+            let guard = service_fn(move |request: http::Request<Incoming>| {
+                let service = service.clone();
+                async move {
+                    if request.headers().get(name).is_none_or(|sent| sent != value) {
+                        let mut response = http::Response::new(HttpBody::default());
+                        *response.status_mut() = http::StatusCode::UNAUTHORIZED;
+                        return Ok::<_, Infallible>(response);
+                    }
+                    Ok(service.handle(request).await)
+                }
+            });
+            tokio::spawn(async move {
+                let connections = auto::Builder::new(TokioExecutor::new());
+                let _ = connections.serve_connection(TokioIo::new(stream), guard).await;
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn the_file_of_other_hosts_has_its_servers_taken_in_with_headers_and_variables() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (far, _) = configs(folder.path());
+    let url = guarded("authorization", "Bearer t0ken").await;
+    let start =
+        format!("exec '{}' serve --mcp-stdio --config \"$FAR\"", env!("CARGO_BIN_EXE_a11-grpc"));
+    let list = json!({"mcpServers": {
+        "near": {"command": "sh", "args": ["-c", start], "env": {"FAR": far}, "prefix": "near_"},
+        "web": {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${TEST_TOKEN}"}},
+        "off": {"command": "no-such-program", "disabled": true},
+    }});
+    let path = folder.path().join("list.json");
+    std::fs::write(&path, list.to_string()).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    // A system without roots of its own, as small containers are.
+    let none = folder.path().join("none");
+    let none = none.to_str().expect("UTF-8");
+    let variables = [("TEST_TOKEN", "t0ken"), ("SSL_CERT_FILE", none), ("SSL_CERT_DIR", none)];
+    let near = serving(&["--strict", "--mcp-servers", path], &variables).await;
+    until_there(&near.address, &["near_shout", "guarded"]).await;
+    for (action, expected) in [("near_shout", "loud"), ("guarded", "told")] {
+        let called = run(&["call", action, "--server", &near.address]).await;
+        assert_eq!((called.code, called.stdout.trim()), (0, expected), "{}", called.stderr);
+    }
 }

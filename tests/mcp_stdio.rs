@@ -4,7 +4,6 @@
 #[path = "support/fixtures.rs"]
 mod fixtures;
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 
 use std::{collections::BTreeMap, future::pending, process::Stdio, time::Duration};
@@ -187,12 +186,16 @@ async fn a_client_that_takes_no_more_ends_the_server() {
 
 const CONFIG: &str = r#"
 [actions.shout]
-description = "Writes to both of its outputs."
+description = "Writes to both of its outputs, and says again what it was given."
 command = ["sh", "-c", "echo noise >&2; cat; echo loud"]
+stdin = { argument = "text" }
+max_output_bytes = 1000000
+inputs.text = {}
 "#;
 
-#[tokio::test]
-async fn the_program_writes_nothing_but_the_protocol_and_ends_with_its_input() {
+/// What the program itself answers on standard output to an input that ends, all of
+/// which is the protocol's.
+async fn answers_of_the_program(input: &[u8]) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("actions.toml");
     std::fs::write(&config, CONFIG).expect("written");
@@ -205,20 +208,60 @@ async fn the_program_writes_nothing_but_the_protocol_and_ends_with_its_input() {
             .spawn()
             .expect("the program starts");
     let mut stdin = child.stdin.take().expect("piped");
-    let input =
-        initialize() + &call(1, "shout", json!({})) + "nonsense\n" + &call(2, "shout", json!({}));
-    stdin.write_all(input.as_bytes()).await.expect("written");
-    drop(stdin);
-    let output = soon(child.wait_with_output()).await.expect("it ends");
+    let feed = async {
+        stdin.write_all(input).await.expect("written");
+        drop(stdin);
+    };
+    let ran = async { tokio::join!(feed, child.wait_with_output()).1 };
+    let output = soon(ran).await.expect("it ends");
     assert!(output.status.success(), "{:?}", output.status);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let answers: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("protocol only")).collect();
-    let answers = by_id(answers);
+    assert!(text.ends_with('\n'), "the last line is cut off");
+    text.lines().map(|line| serde_json::from_str(line).expect("protocol only")).collect()
+}
+
+#[tokio::test]
+async fn the_program_writes_nothing_but_the_protocol_and_ends_with_its_input() {
+    let input =
+        initialize() + &call(1, "shout", json!({})) + "nonsense\n" + &call(2, "shout", json!({}));
+    let answers = by_id(answers_of_the_program(input.as_bytes()).await);
     assert_eq!(answers.len(), 4);
     for id in ["1", "2"] {
         let result = &answers[id]["result"];
         assert!(result.to_string().contains("loud"), "{result}");
     }
     assert_eq!(answers["null"]["error"]["code"], -32700);
+}
+
+#[tokio::test]
+async fn the_program_answers_two_hundred_large_messages_among_bad_lines() {
+    const BYTES: usize = 65536;
+    let text = |number: usize| format!("{number:03}{}", "x".repeat(BYTES - 3));
+    let mut input = format!("\u{feff}{}", initialize());
+    for number in 0..200 {
+        let id = if number % 2 == 0 { json!(number) } else { json!(number.to_string()) };
+        input.push_str(&call(id, "shout", json!({"text": text(number)})));
+        match number {
+            50 => input.push_str("not json\n\n"),
+            100 => input.push_str(&format!("[{}]\n", call(1000, "shout", json!({})).trim_end())),
+            150 => input
+                .push_str("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"odd\",\"method\":\"no/such\"}\n"),
+            _ => {}
+        }
+    }
+    // The end of input comes right after the last request, in mid-line.
+    let input = input.replace('\n', "\r\n");
+    let answers = answers_of_the_program(input.trim_end().as_bytes()).await;
+    let code = |answer: &Value| answer["error"]["code"].as_i64();
+    let mut codes: Vec<_> = answers.iter().filter_map(code).collect();
+    codes.sort();
+    assert_eq!(codes, [-32700, -32601, -32600]);
+    let answered = answers.into_iter().filter(|answer| answer["result"].is_object());
+    let answers = by_id(answered.collect());
+    assert_eq!(answers.len(), 201);
+    for number in 0..200 {
+        let id = if number % 2 == 0 { number.to_string() } else { format!("\"{number}\"") };
+        let output = &answers[&id]["result"]["structuredContent"]["output"];
+        assert_eq!(output.as_str(), Some(&*(text(number) + "loud")), "{id}");
+    }
 }

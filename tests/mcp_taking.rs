@@ -170,6 +170,29 @@ async fn a_launched_server_that_is_away_is_tried_again_and_its_calls_are_unavail
     assert!(shouted.to_string().contains("loud"), "{shouted}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stays_away_is_tried_less_and_less_often() {
+    let reach = Reach::Command {
+        command: "/no/such/program".to_owned(),
+        args: vec![],
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    let source = McpSource { name: "gone".to_owned(), prefix: String::new(), reach };
+    let taking = Taking::begin(source, Arc::new(Registry::new()));
+    let mut standing = taking.standing();
+    standing.changed().await.expect("away");
+    for seconds in [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
+        let away = tokio::time::Instant::now();
+        standing.changed().await.expect("away again");
+        let pause = away.elapsed().as_secs_f64();
+        // Timers go by the millisecond.
+        assert!((seconds..seconds + 0.01).contains(&pause), "{pause} s for {seconds} s");
+    }
+    let Standing::Away(why) = &*standing.borrow() else { panic!("it is there") };
+    assert!(why.starts_with("it does not start: "), "{why}");
+}
+
 /// A server whose list of tools has no end.
 #[derive(Clone)]
 struct Endless;

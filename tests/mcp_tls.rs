@@ -4,12 +4,18 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
+#[path = "support/turns.rs"]
+mod turns;
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
+use a11_grpc::{
+    client::{actions, connect},
+    wire::{Code, Status, pb},
+};
 use http::{StatusCode, Version};
+use program::Serving;
 use reqwest::{Certificate, Client, ClientBuilder};
 use rmcp::{
     ServiceExt as _,
@@ -19,17 +25,19 @@ use rmcp::{
 };
 use serde_json::json;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     process::Child,
     time::timeout,
 };
+use turns::{asked, execute, turn};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The program with a certificate of its own for `localhost`.
 struct Served {
     _child: Child,
+    _actions: tempfile::NamedTempFile,
     /// Where MCP is, as the program said it.
     url: String,
     port: u16,
@@ -46,20 +54,15 @@ async fn serve() -> Served {
     std::fs::write(roots.path(), cert.pem()).unwrap();
     std::fs::write(key.path(), signing_key.serialize_pem()).unwrap();
     let (cert_file, key_file) = (roots.path().to_str().unwrap(), key.path().to_str().unwrap());
-    let args = ["serve", "--listen", "127.0.0.1:0", "--mcp", "127.0.0.1:0"];
     let tls = ["--tls-cert", cert_file, "--tls-key", key_file];
-    let mut child =
-        program::command(&[&args[..], &tls].concat()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    let url = loop {
-        let line = timeout(PATIENCE, said.next_line()).await.unwrap().unwrap().expect("an address");
-        if let Some(url) = line.strip_prefix("MCP on ") {
-            break url.to_owned();
-        }
-    };
+    let actions = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    std::fs::write(actions.path(), "[actions.shout]\ncommand = ['echo', 'loud']\n").unwrap();
+    let config = ["--config", actions.path().to_str().unwrap()];
+    let Serving { child, mcp: url, .. } =
+        program::serving(&[&tls[..], &config].concat(), &[]).await;
     let port = url.rsplit_once(':').unwrap().1.strip_suffix("/mcp").unwrap().parse().unwrap();
     let certificate = Certificate::from_pem(cert.pem().as_bytes()).unwrap();
-    Served { _child: child, url, port, certificate, roots }
+    Served { _child: child, _actions: actions, url, port, certificate, roots }
 }
 
 impl Served {
@@ -79,7 +82,7 @@ async fn tools_are_listed_over_tls_by_whoever_trusts_the_certificate() {
         StreamableHttpClientTransport::with_client(served.client().build().unwrap(), config);
     let client = timeout(PATIENCE, ().serve(transport)).await.unwrap().unwrap();
     let tools = timeout(PATIENCE, client.list_all_tools()).await.unwrap().unwrap();
-    assert_eq!(tools.len(), 1);
+    assert_eq!(tools.len(), 2);
 
     let config = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
     std::fs::write(config.path(), format!("[mcp_servers.far]\nurl = '{url}'\n")).unwrap();
@@ -92,6 +95,31 @@ async fn tools_are_listed_over_tls_by_whoever_trusts_the_certificate() {
     // Nobody on the web vouches for it.
     let refused = Client::new().get(&url).send();
     assert!(timeout(PATIENCE, refused).await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_peer_over_tls_is_called_where_its_authority_is_trusted() {
+    let far = serve().await;
+    let address = format!("mcp+https://localhost:{}/mcp", far.port);
+    let roots = far.roots.path().to_str().unwrap();
+    let check = async |variables: &[(&str, &str)], expected: Code| {
+        let near = program::serving(&["--mcp-peer", &address], variables).await;
+        let mut turn = turn([asked("c1", "shout", &[])]);
+        let config =
+            pb::ActionConfig { peer: Some(address.parse().unwrap()), header_autofills: [].into() };
+        turn.action_configs.insert("shout".to_owned(), config);
+        let mut client = actions(connect(&near.address).await.unwrap());
+        let round = client.execute_actions_from_interaction(execute(turn));
+        let response = timeout(PATIENCE, round).await.unwrap().unwrap().into_inner();
+        let status = Status::from(response.results[0].status.clone().unwrap_or_default());
+        assert_eq!(status.code, expected, "{status}");
+        let outputs = &response.interaction.unwrap().action_outputs["c1"].fragments;
+        let texts = outputs.iter().filter_map(|fragment| fragment.chunk());
+        let text: Vec<u8> = texts.flat_map(|chunk| chunk.data().to_vec()).collect();
+        assert_eq!(text == b"loud", expected == Code::Ok, "{text:?}");
+    };
+    check(&[("SSL_CERT_FILE", roots)], Code::Ok).await;
+    check(&[], Code::Unavailable).await;
 }
 
 #[tokio::test]

@@ -23,7 +23,6 @@ use tokio::{
 #[path = "support/installed.rs"]
 mod installed;
 #[path = "support/program.rs"]
-#[allow(dead_code)]
 mod program;
 
 const PATIENCE: Duration = Duration::from_secs(60);

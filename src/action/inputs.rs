@@ -132,6 +132,26 @@ impl Inputs {
         self.open[index]
     }
 
+    /// Ends the open inputs that will not be written.
+    ///
+    /// # Errors
+    /// Names one of them that is required.
+    pub(crate) fn close_but(
+        &self,
+        schema: &ActionSchema,
+        is_written: impl Fn(&str) -> bool,
+    ) -> Result<(), InputError> {
+        for (index, port) in schema.inputs().iter().enumerate() {
+            if self.open[index] && !is_written(port.name()) {
+                if port.is_required() {
+                    return Err(InputError::Missing(port.name().to_owned()));
+                }
+                self.nodes[index].close();
+            }
+        }
+        Ok(())
+    }
+
     /// Ends every input that is still open.
     pub fn close(&self) {
         self.nodes.iter().for_each(Node::close);

@@ -56,6 +56,14 @@ pub(super) struct Actions {
     #[arg(long, conflicts_with_all = ["json", "long", "all"])]
     mcp: bool,
 
+    /// As `serve` has it: only actions whose whole name matches
+    #[arg(long, value_name = "PATTERN", requires = "mcp")]
+    mcp_allow: Vec<String>,
+
+    /// As `serve` has it: without the actions' own documents
+    #[arg(long, requires = "mcp")]
+    mcp_no_describe: bool,
+
     /// Print what goes into this provider's request as `tools`; Claude Code's are
     /// MCP's
     #[arg(long, value_name = "BACKEND", value_enum)]
@@ -101,7 +109,8 @@ impl Actions {
         if self.json {
             output.line(&json::pretty(&one_document(&documents)?))?;
         } else if self.mcp {
-            output.line(&json::pretty(&mcp::declarations(actions)?))?;
+            let declared = mcp::declarations(actions, &self.mcp_allow, self.mcp_no_describe)?;
+            output.line(&json::pretty(&declared))?;
         } else if self.long {
             for action in &actions {
                 output.line(&described(action))?;

@@ -97,15 +97,9 @@ impl McpArgs {
     /// # Errors
     /// Where a pattern is none.
     pub(super) fn server(&self, registry: Arc<Registry>) -> Result<McpServer, Failure> {
-        let mut options = McpOptions::new(registry);
-        if !self.mcp_allow.is_empty() {
-            options.allow = Some(AllowList::new(&self.mcp_allow)?);
-        }
+        let mut options = declaring(registry, &self.mcp_allow, self.mcp_no_describe)?;
         options.accept_headers = Accepted::new(&self.mcp_accept_header)?;
         options.deadline = self.mcp_deadline;
-        if self.mcp_no_describe {
-            options.describe = Describe::Nothing;
-        }
         Ok(McpServer::new(options))
     }
 
@@ -170,11 +164,31 @@ pub(super) async fn settled(taken_in: &[Taking]) {
     }
 }
 
-/// What `tools/list` would say of actions: one JSON text.
+/// What is served, as far as `tools/list` tells of it.
+fn declaring(
+    registry: Arc<Registry>,
+    allow: &[String],
+    no_describe: bool,
+) -> Result<McpOptions, Failure> {
+    let mut options = McpOptions::new(registry);
+    if !allow.is_empty() {
+        options.allow = Some(AllowList::new(allow)?);
+    }
+    if no_describe {
+        options.describe = Describe::Nothing;
+    }
+    Ok(options)
+}
+
+/// What `tools/list` would say of actions, served with these flags: one JSON text.
 ///
 /// # Errors
-/// Where one of them is no action.
-pub(super) fn declarations(actions: Vec<pb::ActionSchema>) -> Result<String, Failure> {
+/// Where one of them is no action, or a pattern is none.
+pub(super) fn declarations(
+    actions: Vec<pb::ActionSchema>,
+    allow: &[String],
+    no_describe: bool,
+) -> Result<String, Failure> {
     let registry = Registry::new();
     for action in actions {
         // Only looked at: what runs it is elsewhere.
@@ -182,7 +196,8 @@ pub(super) fn declarations(actions: Vec<pb::ActionSchema>) -> Result<String, Fai
             .register(action.try_into(), handler(|_| async { Ok(()) }))
             .map_err(|_| Failure::Answer("it names an action that is none"))?;
     }
-    let tools = McpServer::new(McpOptions::new(Arc::new(registry))).declarations();
+    let options = declaring(Arc::new(registry), allow, no_describe)?;
+    let tools = McpServer::new(options).declarations();
     // Declarations are JSON through and through.
     let tools = serde_json::to_string(&*tools).unwrap_or_default();
     Ok(format!(r#"{{"tools":{tools}}}"#))

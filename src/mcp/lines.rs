@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     refusal::{Refusal, fault, has_id},
+    request_ids::RequestIds,
     unanswered::{Unanswered, answered_by},
 };
 
@@ -37,6 +38,7 @@ pub(super) struct Lines {
     read: mpsc::Receiver<ClientJsonRpcMessage>,
     write: Option<mpsc::Sender<Bytes>>,
     unanswered: Unanswered,
+    ids: RequestIds,
     reader: JoinHandle<()>,
 }
 
@@ -77,7 +79,8 @@ impl Lines {
             let read = reader.read_all(deliver, end_of_input, longest);
             broken.run_until_cancelled(read).await;
         });
-        (Self { read, write: Some(write), unanswered, reader }, Written(writer))
+        let ids = RequestIds::default();
+        (Self { read, write: Some(write), unanswered, ids, reader }, Written(writer))
     }
 }
 
@@ -86,22 +89,30 @@ impl Transport<RoleServer> for Lines {
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let write = self.write.clone();
         let unanswered = self.unanswered.clone();
+        let is_awaited = self.ids.let_out(&mut message);
         async move {
+            if !is_awaited {
+                return Ok(());
+            }
             let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
             let mut line = serde_json::to_vec(&message).map_err(io::Error::other)?;
             line.push(b'\n');
-            let sent = write.ok_or_else(closed)?.send(line.into()).await.map_err(|_| closed());
+            let write = write.ok_or_else(closed)?;
+            let sent = write.reserve().await.map_err(|_| closed());
+            let sent = sent.map(|place| unanswered.if_wanted(&message, || place.send(line.into())));
             answered_by(&message).iter().for_each(|id| unanswered.remove(id));
             sent
         }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.read.recv().await
+        let mut message = self.read.recv().await?;
+        self.ids.take_in(&mut message);
+        Some(message)
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -233,7 +244,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 self.opened = self.opened
                     || matches!(request.request, ClientRequest::InitializeRequest(_))
                     || request.request.get_meta().protocol_version().is_some();
-                self.unanswered.add(&request.id)?;
+                self.unanswered.add(request)?;
             }
             JsonRpcMessage::Notification(notification) => {
                 if has_id(line) {

@@ -2,7 +2,8 @@
 //! with pictures and sound as blocks beside it.
 
 use rmcp::model::{
-    AudioContent, CallToolResult, ContentBlock, ImageContent, JsonObject, MetaObject,
+    AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ImageContent, JsonObject,
+    MetaObject, ProtocolVersion, ResourceContents,
 };
 use serde_json::Value;
 
@@ -142,6 +143,28 @@ pub fn failure(status: &Status, log: &str) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(status.summary())]);
     result.meta = meta(log);
     result
+}
+
+/// The result as a client of a protocol version knows it: the first had no sound,
+/// and has it as a resource.
+pub fn for_version(mut result: CallToolResult, version: &ProtocolVersion) -> CallToolResult {
+    if *version == ProtocolVersion::V_2024_11_05 {
+        for block in &mut result.content {
+            if let ContentBlock::Audio(sound) = block {
+                *block = as_resource(std::mem::replace(sound, AudioContent::new("", "")));
+            }
+        }
+    }
+    result
+}
+
+fn as_resource(sound: AudioContent) -> ContentBlock {
+    let port = sound.meta.as_ref().and_then(|meta| meta.get(PORT_KEY)?.as_str());
+    let uri = format!("a11:output/{}", port.unwrap_or_default());
+    let contents = ResourceContents::blob(sound.data, uri).with_mime_type(sound.mime_type);
+    let mut resource = EmbeddedResource::new(contents);
+    resource.meta = sound.meta;
+    ContentBlock::Resource(resource)
 }
 
 fn meta(log: &str) -> Option<MetaObject> {

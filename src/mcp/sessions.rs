@@ -7,12 +7,12 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    future::Future,
+    future::{Future, ready},
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use futures::{Stream, future::Either, stream};
+use futures::{Stream, StreamExt as _, future::Either, stream};
 use parking_lot::Mutex;
 use rmcp::{
     RoleServer,
@@ -31,7 +31,8 @@ use tokio::task::AbortHandle;
 
 use super::{
     refusal::Refusal,
-    unanswered::{Unanswered, answered_by},
+    request_ids::RequestIds,
+    unanswered::{Unanswered, answered_by, progress_of},
 };
 
 /// Why a session could not be used.
@@ -80,6 +81,7 @@ pub(super) struct Watched {
     session: SessionId,
     transport: <LocalSessionManager as SessionManager>::Transport,
     unanswered: Unanswered,
+    ids: RequestIds,
     all: BySession,
 }
 
@@ -89,13 +91,15 @@ impl Transport<RoleServer> for Watched {
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let unanswered = self.unanswered.clone();
-        let answer = answered_by(&message);
+        let is_awaited = self.ids.let_out(&mut message);
+        let answer = answered_by(&message).filter(|_| is_awaited);
         answer.iter().for_each(|id| unanswered.answering(id));
-        let sent = self.transport.send(message);
+        let sent = is_awaited.then(|| self.transport.send(message));
         async move {
+            let Some(sent) = sent else { return Ok(()) };
             let sent = sent.await;
             // Not before: the session finds the way of the answer by its id.
             answer.iter().for_each(|id| unanswered.remove(id));
@@ -104,7 +108,9 @@ impl Transport<RoleServer> for Watched {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.transport.receive().await
+        let mut message = self.transport.receive().await?;
+        self.ids.take_in(&mut message);
+        Some(message)
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
@@ -179,7 +185,8 @@ impl SessionManager for Sessions {
         let (session, transport) = self.local.create_session().await?;
         let (unanswered, all) = (Unanswered::default(), self.unanswered.clone());
         all.lock().insert(session.clone(), unanswered.clone());
-        Ok((session.clone(), Watched { session, transport, unanswered, all }))
+        let ids = RequestIds::default();
+        Ok((session.clone(), Watched { session, transport, unanswered, ids, all }))
     }
 
     async fn initialize_session(
@@ -209,7 +216,7 @@ impl SessionManager for Sessions {
         self.used(id);
         let unanswered = self.unanswered.lock().get(id).cloned();
         if let (JsonRpcMessage::Request(request), Some(unanswered)) = (&message, unanswered) {
-            if let Err(refusal) = unanswered.add_after_answer(&request.id).await {
+            if let Err(refusal) = unanswered.add_after_answer(request).await {
                 let _ = REFUSAL.try_with(|place| place.replace(Some(refusal)));
                 return Ok(Either::Left(stream::empty()));
             }
@@ -238,7 +245,8 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionsError> {
-        Ok(self.local.create_standalone_stream(id).await?)
+        let stream = self.local.create_standalone_stream(id).await?;
+        Ok(stream.filter(|event| ready(!is_progress(event))))
     }
 
     async fn resume(
@@ -246,6 +254,15 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionsError> {
-        Ok(self.local.resume(id, last_event_id).await?)
+        // The SDK writes `INDEX/REQUEST` for the stream of a request.
+        let is_standalone = !last_event_id.contains('/');
+        let stream = self.local.resume(id, last_event_id).await?;
+        Ok(stream.filter(move |event| ready(!(is_standalone && is_progress(event)))))
     }
+}
+
+/// Whether an event has no place on a session's own stream. The SDK tells there what
+/// it has no other for: the progress of a request that was cancelled meanwhile.
+fn is_progress(event: &ServerSseMessage) -> bool {
+    event.message.as_ref().is_some_and(|message| progress_of(message).is_some())
 }

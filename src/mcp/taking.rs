@@ -30,6 +30,8 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
+    http_client::http_client,
+    pauses::Pauses,
     server_list::{McpSource, Reach},
     taken_call::{self, Connected, Line},
     taken_tool::TakenTool,
@@ -40,11 +42,6 @@ use crate::action::{Context, Registry, handler};
 const OPENING: Duration = Duration::from_secs(30);
 /// How long it may take to say whether it tells of changes to its list.
 const SUBSCRIBING: Duration = Duration::from_secs(5);
-/// How long after it ended a server is tried again; doubled each time, up to
-/// [`LONGEST_PAUSE`], until it has stood for [`STEADY`].
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-const STEADY: Duration = Duration::from_secs(60);
 /// The most tools that are taken in from one server, on as many pages, and the
 /// most bytes that they have together.
 const MAX_TOOLS: usize = 10_000;
@@ -149,7 +146,7 @@ struct Intake {
 
 impl Intake {
     async fn run(mut self, ends: CancellationToken) {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::default();
         while !ends.is_cancelled() {
             let begun = Instant::now();
             let fault = match ends.run_until_cancelled(self.stand()).await {
@@ -160,11 +157,7 @@ impl Intake {
             let why = fault.to_string();
             tracing::warn!(server = &*self.server, fault = why, "an MCP server is away");
             self.tell.send_replace(Standing::Away(why));
-            if begun.elapsed() >= STEADY {
-                pause = FIRST_PAUSE;
-            }
-            ends.run_until_cancelled(sleep(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            ends.run_until_cancelled(sleep(pauses.after(begun.elapsed()))).await;
         }
         *self.line.0.write() = None;
         for name in self.taken.keys() {
@@ -232,12 +225,11 @@ impl Intake {
                 ears.serve_with_lifecycle(TokioChildProcess::new(process)?, auto).await
             }
             Reach::Url { url, headers } => {
-                // Another provider in the program is as good.
-                let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+                let client = http_client().map_err(|error| Fault::Open(error.to_string()))?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 config.custom_headers = headers.iter().cloned().collect();
-                ears.serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), auto)
-                    .await
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                ears.serve_with_lifecycle(transport, auto).await
             }
         };
         opened.map_err(|error| Fault::Open(error.to_string()))

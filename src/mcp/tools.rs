@@ -21,6 +21,7 @@ use super::{
     call::{self, Finished, Told},
     catalog::Page,
     request_headers,
+    result::for_version,
     server::{McpServer, Shared},
 };
 use crate::action::{Call, Entry, Inputs, Run, Scope};
@@ -185,10 +186,11 @@ impl ServerHandler for Tools {
             return Err(ErrorData::invalid_params(format!("there is no tool {shown:?}"), None));
         };
         line.of_action(entry.schema().name().as_str(), client.as_deref());
+        let version = context.protocol_version().unwrap_or_default();
         match self.run(entry, request.arguments, context).await {
             Some(Finished { result, code }) => {
                 line.end(code);
-                Ok(result.into())
+                Ok(for_version(result, &version).into())
             }
             // Its client does not wait for an answer; none is sent.
             None => Err(ErrorData::internal_error("the call was cancelled", None)),

@@ -7,7 +7,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientNotification, ClientRequest, GetMeta as _, JsonRpcMessage, JsonRpcRequest, ProgressToken,
+    RequestId, ServerJsonRpcMessage, ServerNotification,
+};
 use tokio::sync::Notify;
 
 use super::refusal::Refusal;
@@ -17,7 +20,13 @@ const MAX_UNANSWERED: usize = 4096;
 
 /// Requests that were accepted and not answered.
 #[derive(Clone, Default)]
-pub(super) struct Unanswered(Arc<(Mutex<HashMap<RequestId, Phase>>, Notify)>);
+pub(super) struct Unanswered(Arc<(Mutex<HashMap<RequestId, Asked>>, Notify)>);
+
+struct Asked {
+    phase: Phase,
+    /// What its progress is told under, where that is wanted.
+    token: Option<ProgressToken>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -29,25 +38,31 @@ enum Phase {
 impl Unanswered {
     /// Notes a request; refuses one whose id is that of an unanswered one, or
     /// that is one too many.
-    pub(super) fn add(&self, id: &RequestId) -> Result<(), Refusal> {
+    pub(super) fn add(&self, request: &JsonRpcRequest<ClientRequest>) -> Result<(), Refusal> {
+        let id = &request.id;
         let mut requests = self.0.0.lock();
         let count = requests.len();
         match requests.entry(id.clone()) {
             Entry::Occupied(_) => Err(Refusal::IdInUse(id.clone())),
             Entry::Vacant(_) if count >= MAX_UNANSWERED => Err(Refusal::TooMany(id.clone())),
             Entry::Vacant(free) => {
-                free.insert(Phase::Running);
+                let token = request.request.get_meta().get_progress_token();
+                free.insert(Asked { phase: Phase::Running, token });
                 Ok(())
             }
         }
     }
 
     /// The same, for an id that is used again as soon as its answer has come.
-    pub(super) async fn add_after_answer(&self, id: &RequestId) -> Result<(), Refusal> {
+    pub(super) async fn add_after_answer(
+        &self,
+        request: &JsonRpcRequest<ClientRequest>,
+    ) -> Result<(), Refusal> {
         loop {
             let changed = self.0.1.notified();
-            if self.0.0.lock().get(id) != Some(&Phase::Answering) {
-                return self.add(id);
+            let phase = self.0.0.lock().get(&request.id).map(|asked| asked.phase);
+            if phase != Some(Phase::Answering) {
+                return self.add(request);
             }
             changed.await;
         }
@@ -55,8 +70,8 @@ impl Unanswered {
 
     /// Notes that a request's answer is on its way.
     pub(super) fn answering(&self, id: &RequestId) {
-        if let Some(phase) = self.0.0.lock().get_mut(id) {
-            *phase = Phase::Answering;
+        if let Some(asked) = self.0.0.lock().get_mut(id) {
+            asked.phase = Phase::Answering;
         }
     }
 
@@ -69,6 +84,18 @@ impl Unanswered {
     pub(super) fn note_told(&self, notification: &ClientNotification) {
         if let ClientNotification::CancelledNotification(cancelled) = notification {
             cancelled.params.request_id.iter().for_each(|id| self.remove(id));
+        }
+    }
+
+    /// Sends a message if it is still wanted: progress is that of a request that was
+    /// neither answered nor cancelled. Nothing is noted between the look and the
+    /// sending.
+    pub(super) fn if_wanted(&self, message: &ServerJsonRpcMessage, send: impl FnOnce()) {
+        let requests = self.0.0.lock();
+        let is_wanted = progress_of(message)
+            .is_none_or(|token| requests.values().any(|it| it.token.as_ref() == Some(token)));
+        if is_wanted {
+            send();
         }
     }
 
@@ -90,5 +117,16 @@ pub(super) fn answered_by(message: &ServerJsonRpcMessage) -> Option<RequestId> {
         JsonRpcMessage::Response(response) => Some(response.id.clone()),
         JsonRpcMessage::Error(error) => error.id.clone(),
         JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+    }
+}
+
+/// The token of a message that tells of progress.
+pub(super) fn progress_of(message: &ServerJsonRpcMessage) -> Option<&ProgressToken> {
+    match message {
+        JsonRpcMessage::Notification(told) => match &told.notification {
+            ServerNotification::ProgressNotification(told) => Some(&told.params.progress_token),
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::{caller::Caller, start::invalid};
 use crate::action::{Registry, Scope};
 use crate::interaction::{
-    backend::Dialect,
+    backend::{Dialect, read_reply},
     document::{self, Document, PORTABLE_JSON, PROTOBUF, read_document},
     store::{ConversationName, Record},
 };
@@ -113,42 +113,59 @@ pub(super) async fn plan(
 /// A turn as it was given.
 struct Given {
     turn: Interaction,
-    /// The bytes it came as, and what they are.
-    came: Option<(Bytes, &'static str)>,
+    came: Came,
+}
+
+/// What a turn came as.
+enum Came {
+    /// Bytes of a media type, which can be kept.
+    Bytes(Bytes, &'static str),
+    /// A provider's reply.
+    Reply,
+    /// Something else, or it was changed here.
+    Other,
 }
 
 impl Given {
     fn message(bytes: Bytes) -> Result<Self, Status> {
         let turn = document::decode_turn(bytes.clone(), PROTOBUF)?;
-        Ok(Self { turn, came: Some((bytes, PROTOBUF)) })
+        Ok(Self { turn, came: Came::Bytes(bytes, PROTOBUF) })
     }
 
     /// An interaction as JSON text in either form, or a provider's reply.
     fn json(json: String) -> Result<Self, Status> {
         Ok(match read_document(json.as_bytes())? {
-            Document::Portable(turn) => Self { turn, came: Some((json.into(), PORTABLE_JSON)) },
-            Document::ProtoJson(turn) => Self { turn, came: None },
+            Document::Portable(turn) => {
+                Self { turn, came: Came::Bytes(json.into(), PORTABLE_JSON) }
+            }
+            Document::ProtoJson(turn) => Self { turn, came: Came::Other },
             Document::Other(_) => {
                 let role = pb::Role::Model as i32;
                 let content = vec![Chunk::new(JSON, json)];
-                Self { turn: Interaction { role, content, ..Interaction::default() }, came: None }
+                let turn = Interaction { role, content, ..Interaction::default() };
+                Self { turn, came: Came::Reply }
             }
         })
     }
 
     /// With an id, where it came without one.
     fn with_id(self, id: String) -> Result<Self, Status> {
-        match self.came {
-            Some((bytes, PROTOBUF)) => {
+        let Self { turn, came } = self;
+        match came {
+            Came::Bytes(bytes, PROTOBUF) => {
                 // Two messages after one another are both in one.
                 let id = Interaction { id, ..Interaction::default() }.encode_to_vec();
                 Self::message([bytes.as_ref(), &id].concat().into())
             }
-            _ => Ok(Self { turn: Interaction { id, ..self.turn }, came: None }),
+            Came::Bytes(..) | Came::Other => {
+                Ok(Self { turn: Interaction { id, ..turn }, came: Came::Other })
+            }
+            Came::Reply => Ok(Self { turn: Interaction { id, ..turn }, came: Came::Reply }),
         }
     }
 
-    /// As it is recorded: as the bytes that came, where those can be kept.
+    /// As it is recorded: as the bytes that came, where those can be kept; a
+    /// provider's reply with the tokens that it says were spent.
     fn recording(&self, conversation: String) -> Result<Recording, Status> {
         if self.turn.id.is_empty() {
             return Err(invalid(
@@ -156,11 +173,20 @@ impl Given {
             ));
         }
         let conversation = ConversationName::new(conversation)?;
-        let came = self.came.clone();
-        let kept = came.and_then(|(bytes, media_type)| Record::from_bytes(bytes, media_type).ok());
-        let turn = match kept {
-            Some(turn) => turn,
-            None => Record::from_interaction(&self.turn)?,
+        let kept = match &self.came {
+            Came::Bytes(bytes, media_type) => Record::from_bytes(bytes.clone(), media_type).ok(),
+            Came::Reply | Came::Other => None,
+        };
+        let turn = match (kept, &self.came) {
+            (Some(turn), _) => turn,
+            (None, Came::Reply) => {
+                // By its shape alone, so that it is the same turn whoever sends it again.
+                let reply = self.turn.content.first().map(|chunk| read_reply(chunk.data(), None));
+                // What is no reply after all is refused before it is recorded.
+                let usage_metadata = reply.and_then(Result::ok).and_then(|reply| reply.usage);
+                Record::from_interaction(&Interaction { usage_metadata, ..self.turn.clone() })?
+            }
+            (None, Came::Bytes(..) | Came::Other) => Record::from_interaction(&self.turn)?,
         };
         Ok(Recording { conversation, turn })
     }

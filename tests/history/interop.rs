@@ -1,13 +1,14 @@
 //! The providers' own SDKs take what is written, from every backend to every
 //! other. Needs the Python of `make test`; where it is absent, says so and passes.
 
-use std::{env, fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use a11_grpc::interaction::backend::{Dialect, convert};
 
 use super::{
     conversations::{odd_ids, whole, whole_with_ids},
     cut_off::{Cut, cut_off, parallel},
+    installed::{installed, skipped},
 };
 
 const MODULES: &str = "import anthropic, google.genai, ollama, openai";
@@ -15,11 +16,10 @@ const MODULES: &str = "import anthropic, google.genai, ollama, openai";
 #[test]
 fn the_providers_own_sdks_take_every_pair_of_dialects() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let python =
-        env::var_os("A11_PYTHON").map_or_else(|| root.join(".venv/bin/python"), PathBuf::from);
+    let Some(python) = installed("A11_PYTHON") else { return };
     let has_sdks = Command::new(&python).args(["-c", MODULES]).output();
     if !has_sdks.is_ok_and(|output| output.status.success()) {
-        println!("interop: skipped, {} has no SDKs (A11_PYTHON)", python.display());
+        skipped("the SDKs are not installed; run `make test`");
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -7,5 +7,7 @@ mod checker;
 mod conversations;
 mod cut_off;
 mod examples;
+#[path = "../support/installed.rs"]
+mod installed;
 mod interop;
 mod properties;

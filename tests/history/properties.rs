@@ -3,10 +3,11 @@
 
 use a11_grpc::interaction::{
     Interaction,
-    backend::{Dialect, convert, normalize, usage},
+    backend::{Dialect, convert, normalize, read_reply},
 };
 use proptest::prelude::*;
 use serde_json::Value;
+use serde_json::json;
 
 use super::{checker, conversations::close};
 
@@ -47,8 +48,21 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_counting_panic(bytes: Vec<u8>, text: String) {
-        let _ = usage(&bytes);
-        let _ = usage(text.as_bytes());
+    fn no_counters_make_counting_panic(n in [any::<u64>(); 5]) {
+        let [input, output, cached, thought, tools] = n;
+        let replies = [
+            json!({"candidates": [], "usageMetadata": {"promptTokenCount": input,
+                "candidatesTokenCount": output, "cachedContentTokenCount": cached,
+                "thoughtsTokenCount": thought, "toolUsePromptTokenCount": tools}}),
+            json!({"object": "response", "output": [], "usage": {"input_tokens": input,
+                "output_tokens": output, "input_tokens_details": {"cached_tokens": cached}}}),
+            json!({"choices": [{"message": {"role": "assistant", "content": ""}}],
+                "usage": {"prompt_tokens": input, "completion_tokens": output,
+                          "prompt_tokens_details": {"cached_tokens": cached}}}),
+        ];
+        for reply in replies {
+            let read = read_reply(reply.to_string().as_bytes(), None).expect("a reply");
+            prop_assert!(read.usage.is_some());
+        }
     }
 }

@@ -1,7 +1,9 @@
 """Holds converted conversations against the types of the providers' own SDKs.
 
 Reads a folder of files FROM__TO.json, each a list of messages, and refuses the
-first that an SDK's request type does not take. No network.
+first that an SDK's request type does not take whole: what a type does not know it
+drops without a word, so what it took is compared with what it was given. No
+network.
 """
 
 import json
@@ -43,14 +45,42 @@ def consume(value: Any) -> Any:
 
 def unknown(value: Any) -> Any:
     """The first object that google-genai kept only because a newer server might
-    know it."""
+    know it, or one of its fields."""
     if isinstance(value, list):
         return next((found for item in value if (found := unknown(item))), None)
     if isinstance(value, pydantic.BaseModel):
-        if type(value).__name__.startswith("Unknown"):
+        if type(value).__name__.startswith("Unknown") or value.model_extra:
             return value
         return unknown([getattr(value, name) for name in type(value).model_fields])
     return None
+
+
+def plain(value: Any) -> Any:
+    """What the SDK sends of a value that it took."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, pydantic.BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return value
+
+
+def difference(before: Any, after: Any, at: str = "") -> str | None:
+    """Where the two differ first."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *after]:
+            if key not in after:
+                return f"{at}.{key} was dropped: {before[key]!r}"
+            if key not in before:
+                return f"{at}.{key} came from nowhere: {after[key]!r}"
+            if found := difference(before[key], after[key], f"{at}.{key}"):
+                return found
+        return None
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
+        return next((d for n, (b, a) in pairs if (d := difference(b, a, f"{at}[{n}]"))), None)
+    return None if before == after else f"{at}: {after!r} of {before!r}"
 
 
 def as_openai(message: Any) -> Any:
@@ -84,8 +114,10 @@ def main(folder: str) -> None:
             sys.exit(f"{path.stem}: {str(error)[:4000]}")
         if (found := unknown(taken)) is not None:
             sys.exit(f"{path.stem}: not a known type: {found}")
-        if len(taken) != len(messages) or not messages:
-            sys.exit(f"{path.stem}: {len(taken)} of {len(messages)} messages")
+        if not messages:
+            sys.exit(f"{path.stem}: no messages")
+        if found := difference(plain(messages), plain(taken)):
+            sys.exit(f"{path.stem}: {found}")
     print(f"interop: {len(files)} conversations taken")
 
 

@@ -113,6 +113,58 @@ async fn a_call_whose_frames_are_wrong_ends_with_what_is_wrong() {
     check(call("echo"), vec![NodeFragment::end("other")], Reason::UndeclaredInput).await;
 }
 
+/// Says which of its inputs came.
+fn host_came(registry: &Registry) {
+    let schema = ActionSchema::builder("came")
+        .input(Port::text("must").required())
+        .input(Port::text("may"))
+        .output(Port::text("said"));
+    let run = |context: Context| async move {
+        let must: String = context.read("must").await?;
+        let may: Option<String> = context.read_optional("may").await?;
+        context.write("said", &format!("{must} {}", may.unwrap_or_default())).await
+    };
+    registry.register(schema.build(), handler(run)).expect("registers");
+}
+
+#[tokio::test]
+async fn inputs_that_a_caller_does_not_list_have_ended() {
+    let service = Service::start().await;
+    host_came(&service.registry);
+    let check = async |listed: &[(&str, &str)], written: &[&str], expected: Result<(), Reason>| {
+        let mut caller = Frames::open(&service, vec![]).await;
+        let binding = |(name, id): &(&str, &str)| pb::PortBinding {
+            name: (*name).to_owned(),
+            id: (*id).to_owned(),
+        };
+        let frame = pb::CallFrame {
+            call: 1,
+            action: "came".into(),
+            inputs: listed.iter().map(binding).collect(),
+            only_listed_inputs: true,
+            ..Default::default()
+        };
+        caller.send(Body::Call(frame)).await;
+        if !written.is_empty() {
+            let input = |id: &&str| NodeFragment::last(*id, Chunk::text("x"));
+            let fragments = written.iter().map(input).collect();
+            caller.send(Body::Fragments(pb::FragmentsFrame { call: 1, fragments })).await;
+        }
+        let status = caller.status().await;
+        let ended = if status.is_ok() { Ok(()) } else { Err(status.reason) };
+        assert_eq!(ended, expected, "{listed:?} {written:?}: {status}");
+    };
+    check(&[("must", "must")], &["must"], Ok(())).await;
+    check(&[("must", "node")], &["node"], Ok(())).await;
+    check(&[("must", "must"), ("may", "other")], &["other", "must"], Ok(())).await;
+    check(&[], &[], Err(Reason::MissingInput)).await;
+    check(&[("may", "may")], &["may"], Err(Reason::MissingInput)).await;
+    check(&[("must", "must")], &["may"], Err(Reason::UndeclaredInput)).await;
+    check(&[("must", "must"), ("gone", "gone")], &["must"], Err(Reason::UndeclaredInput)).await;
+    check(&[("must", "one"), ("may", "one")], &["one"], Err(Reason::InvalidRequest)).await;
+    check(&[("must", "")], &[], Err(Reason::InvalidRequest)).await;
+}
+
 #[tokio::test]
 async fn every_timeout_of_a_call_ends_it_or_is_none() {
     const YEAR: i64 = 365 * 24 * 3600;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::client::{Client, Peer};
 use a11_grpc::wire::{Chunk, Reason, Status};
+use futures::TryStreamExt as _;
 
 use crate::service::Service;
 
@@ -71,6 +72,32 @@ async fn a_schema_is_asked_for_once_and_again_when_it_may_have_changed() {
     host_told(&service, "c", "fifth");
     assert_eq!(told(&client, "c", 5).await, Ok(5));
     assert_eq!(known(&client).await.as_deref(), Ok("fifth"));
+}
+
+#[tokio::test]
+async fn an_input_that_the_client_has_not_heard_of_is_waited_for_by_nobody() {
+    let service = Service::start().await;
+    host_told(&service, "a", "first");
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    assert_eq!(told(&client, "a", 1).await, Ok(1));
+
+    service.registry.remove("tell");
+    let schema = ActionSchema::builder("tell")
+        .input(Port::json("a").required())
+        .input(Port::json("times"))
+        .input(Port::json("others").stream())
+        .output(Port::json("told"));
+    let run = |context: Context| async move {
+        let told: i64 = context.read("a").await?;
+        let times: Option<i64> = context.read_optional("times").await?;
+        let others: Vec<i64> = context.read_stream::<i64>("others")?.try_collect().await?;
+        let told = told * times.unwrap_or(10) + others.iter().sum::<i64>();
+        context.write("told", &told).await
+    };
+    service.registry.register(schema.build(), handler(run)).expect("registers");
+    assert_eq!(told(&client, "a", 2).await, Ok(20));
+    let call = client.call("tell").argument("a", &2).argument("times", &3);
+    assert_eq!(call.run().await.and_then(|outputs| outputs.value("told")), Ok(6));
 }
 
 #[tokio::test]

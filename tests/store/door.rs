@@ -11,7 +11,7 @@ use a11_grpc::{
     },
     service::InteractionApi,
     wire::{
-        Chunk, Code, Status,
+        Chunk, Code, Reason, Status,
         pb::{
             self, EncodedInteraction, RecordForm, append_interaction_request::Body,
             interaction_record, interaction_service_client::InteractionServiceClient,
@@ -270,4 +270,39 @@ pub async fn the_largest_interaction_is_handed_out_in_every_form(store: Arc<dyn 
     client.import_conversation(tokio_stream::iter(lines)).await.expect("imported");
     let copy = get(&mut client, "copy", RecordForm::Encoded).await;
     assert_eq!(copy, get(&mut client, "large", RecordForm::Encoded).await);
+}
+
+pub async fn forks_are_listed_a_page_at_a_time(store: Arc<dyn Store>) {
+    let mut client = serve(store).await;
+    let turns = [("a", ""), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "c"), ("f", "c"), ("g", "a")];
+    for (id, previous) in turns {
+        let turn = Interaction {
+            id: id.to_owned(),
+            previous_interaction_id: previous.to_owned(),
+            ..Interaction::default()
+        };
+        let body = Some(Body::Interaction(turn.encode_to_vec().into()));
+        let request = pb::AppendInteractionRequest { conversation: "c".to_owned(), body };
+        client.append_interaction(request).await.expect("appended");
+    }
+    let mut check = async |after_position, page_size, forks: &[(&str, u64, &[&str])], next| {
+        let conversation = "c".to_owned();
+        let request = pb::ListForksRequest { conversation, after_position, page_size };
+        let listed = client.list_forks(request).await.expect("listed").into_inner();
+        let fork = |&(id, position, next_ids): &(&str, u64, &[&str])| pb::Fork {
+            id: id.to_owned(),
+            position,
+            next_ids: next_ids.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        assert_eq!(listed.forks, forks.iter().map(fork).collect::<Vec<_>>());
+        assert_eq!(listed.next_after_position, next);
+    };
+    let (of_a, of_c) = (("a", 1, &["b", "c", "g"][..]), ("c", 3, &["e", "f"][..]));
+    check(0, 0, &[of_a, of_c], 0).await;
+    check(0, 1, &[of_a], 1).await;
+    check(1, 1, &[of_c], 0).await;
+    check(3, 0, &[], 0).await;
+    let unknown = pb::ListForksRequest { conversation: "d".to_owned(), ..Default::default() };
+    let refused = Status::from(client.list_forks(unknown).await.expect_err("refused"));
+    assert_eq!(refused.reason, Reason::UnknownConversation);
 }

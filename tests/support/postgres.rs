@@ -1,4 +1,4 @@
-//! A PostgreSQL server for the time of a test: the one that `A11_POSTGRES_URL`
+//! A PostgreSQL server for the time of a test or a benchmark: the one that `A11_POSTGRES_URL`
 //! names, or one that is started on a socket in a folder of its own.
 
 use std::{
@@ -10,6 +10,9 @@ use std::{
 };
 
 use tokio_postgres::NoTls;
+
+#[path = "installed.rs"]
+mod installed;
 
 /// Whoever owns nothing; the server refuses to run as root.
 const NOBODY: u32 = 65_534;
@@ -37,7 +40,23 @@ impl Drop for Running {
 }
 
 impl Server {
+    /// One for tests, which need nothing on the disk.
+    #[allow(dead_code, reason = "a benchmark starts another")]
     pub fn start() -> Option<Self> {
+        let server = Self::start_with(&["-c", "fsync=off"]);
+        if server.is_none() {
+            installed::skipped("no PostgreSQL in A11_VENV or .venv, nor A11_POSTGRES_URL");
+        }
+        server
+    }
+
+    /// One that keeps its promises, as it comes.
+    #[allow(dead_code, reason = "only a benchmark starts it")]
+    pub fn start_durable() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    fn start_with(settings: &[&str]) -> Option<Self> {
         if let Ok(url) = env::var("A11_POSTGRES_URL") {
             return Some(Self { url, running: None });
         }
@@ -62,8 +81,9 @@ impl Server {
             .expect("initdb runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut server = command("postgres")
-            .args(["-D", "data", "-c", "listen_addresses=", "-c", "fsync=off", "-k"])
+            .args(["-D", "data", "-c", "listen_addresses=", "-k"])
             .arg(folder.path())
+            .args(settings)
             .stderr(Stdio::piped())
             .spawn()
             .expect("postgres runs");

@@ -1,8 +1,13 @@
 //! Runs the program of this crate and gathers what it printed.
 
+#![allow(dead_code)]
+
 use std::{process::Stdio, time::Duration};
 
-use tokio::{io::AsyncWriteExt as _, process::Command};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, Command},
+};
 
 /// What a run of the program left.
 #[derive(Debug)]
@@ -57,4 +62,39 @@ pub(crate) async fn run_with(args: &[&str], input: &str) -> Ran {
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         stdout_bytes: output.stdout,
     }
+}
+
+/// The program while it serves, gRPC and MCP, on free ports; it ends with this.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    /// The program.
+    pub(crate) child: Child,
+    /// Where gRPC is: `HOST:PORT`.
+    pub(crate) address: String,
+    /// Where MCP is: a URL.
+    pub(crate) mcp: String,
+}
+
+/// Starts to serve, with more flags and variables.
+pub(crate) async fn serving(flags: &[&str], variables: &[(&str, &str)]) -> Serving {
+    let ports = ["serve", "--listen", "127.0.0.1:0", "--mcp", "127.0.0.1:0"];
+    let mut command = command(&[&ports[..], flags].concat());
+    command.envs(variables.iter().copied()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let mut said = vec![];
+    let mut found = [None, None];
+    while found.contains(&None) {
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("it starts");
+        let line = line.expect("its log can be read");
+        said.push(line.unwrap_or_else(|| panic!("it ended: {said:#?}")));
+        let last = said.last().map(String::as_str).unwrap_or_default();
+        for (place, is_at) in found.iter_mut().zip(["listening on ", "MCP on "]) {
+            *place = place.take().or_else(|| last.strip_prefix(is_at).map(str::to_owned));
+        }
+    }
+    // Read on, so that it is never held up by what it says.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    let [address, mcp] = found.map(Option::unwrap_or_default);
+    Serving { child, address, mcp }
 }

@@ -9,7 +9,18 @@ from dataclasses import dataclass
 import pytest
 
 import a11_grpc
-from a11_grpc import Chunk, Client, Code, Context, Finished, Log, Output, Reason, StatusError
+from a11_grpc import (
+    Chunk,
+    Client,
+    Code,
+    Context,
+    Finished,
+    Log,
+    Output,
+    Reason,
+    Status,
+    StatusError,
+)
 from a11_grpc._proto.action_pb2 import LogEntry
 from a11_grpc.client.call import MAX_HELD_LOGS
 from a11_grpc.session.core import events
@@ -215,6 +226,53 @@ async def test_narration_comes_beside_the_result(hosted: Client) -> None:
     logs: list[Log] = []
     assert await hosted.with_options(on_log=logs.append).call("c_narrate", topic="x") == "x"
     assert logs == [Log("Looked up x.\n"), Log("Done.", "warn", "end")]
+
+
+async def test_a_started_call_narrates_as_it_is_read(hosted: Client) -> None:
+    logs: list[Log] = []
+    expected = [Log("Looked up x.\n"), Log("Done.", "warn", "end")]
+    options = hosted.with_options(on_log=logs.append)
+    call = await options.start("c_narrate", topic="x")
+    read = [event async for event in call if isinstance(event, Log)]
+    assert read == [expected[0], Log("secret", internal=True), expected[1]]
+    assert logs == expected
+    logs.clear()
+    assert await (await options.start("c_narrate", topic="x")).result() == "x"
+    assert logs == expected
+    stream = options.with_options(port="words").stream("c_counted", text="a")
+    assert [word async for word in stream] == ["a"]
+
+
+async def test_a_listener_that_fails_ends_its_call(hosted: Client) -> None:
+    def fails(_: Log) -> None:
+        raise LookupError("mine")
+
+    call = await hosted.with_options(on_log=fails).start("c_narrate", topic="x")
+    with pytest.raises(LookupError, match="mine"):
+        await call.result()
+    with pytest.raises(StatusError) as caught:
+        await call.result()
+    assert caught.value.code is Code.CANCELLED
+
+
+async def test_a_call_is_cancelled_with_a_reason(hosted: Client) -> None:
+    call = await hosted.start("c_echo")
+    assert call.id.startswith("call_")
+    call.cancel("had enough")
+    with pytest.raises(StatusError) as caught:
+        await call.result()
+    assert caught.value.status == Status(Code.CANCELLED, Reason.CANCELLED, "had enough")
+
+
+async def test_a_single_value_may_be_larger_than_a_frame(hosted: Client) -> None:
+    text = "€" * (6 << 20)  # 18 MiB, whose pieces do not end where a letter does.
+    assert await hosted.call("c_upper", text=text) == text
+    assert await hosted.call("c_any", value=text) == {"value": text}
+    call = await hosted.start("c_upper", suffix="!")
+    await call.write("text", text)
+    assert await call.result() == f"{text}!"
+    blob = bytes(range(256)) * (80 << 10)
+    assert (await hosted.call("c_blob", blob=blob)).data == blob[::-1]
 
 
 async def test_narration_that_nobody_takes_loses_its_oldest_entries(hosted: Client) -> None:

@@ -66,6 +66,19 @@ def piece(text: str, id: str = "in", *, continued: bool = True) -> NodeFragment:
     return NodeFragment(id=id, chunk=Chunk(data=text.encode()), continued=continued)
 
 
+def test_a_call_lists_its_inputs_where_they_are_known() -> None:
+    def check(inputs: list[str] | None, expected: list[tuple[str, str]]) -> None:
+        opener, _ = pair()
+        opener.start_call(NewCall("a", inputs=inputs))
+        [frame] = frames(opener)
+        assert [(binding.name, binding.id) for binding in frame.call.inputs] == expected
+        assert frame.call.only_listed_inputs == (inputs is not None)
+
+    check(None, [])
+    check([], [])
+    check(["x", "y"], [("x", "x"), ("y", "y")])
+
+
 def test_a_lone_fragment_leaves_at_once_and_many_small_ones_leave_as_few_frames() -> None:
     def check(pieces: int, expected: int) -> None:
         opener, _ = pair()

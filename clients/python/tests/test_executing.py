@@ -13,7 +13,18 @@ from pydantic import BaseModel, Field
 from support.server import ROOT, serving
 
 import a11_grpc
-from a11_grpc import Backend, Client, Code, Context, Reason, Registry, StatusError, Summary
+from a11_grpc import (
+    Backend,
+    Client,
+    Code,
+    Context,
+    Reason,
+    Registry,
+    RejectedCall,
+    Status,
+    StatusError,
+    Summary,
+)
 from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc.interaction.backend import backend_to_proto
 
@@ -95,6 +106,23 @@ async def test_an_sdk_s_object_and_its_blocks_are_taken_as_they_are(client: Clie
             {"words": 2, "lines": 1, "characters": 4}
         ]
         assert result.messages[0]["content"][0]["tool_use_id"] == "c"
+
+
+async def test_a_rejected_call_gets_its_result_in_place(client: Client) -> None:
+    reply = claude(("b", "word_count", {"text": "as easy"}))
+    why = Status(Code.PERMISSION_DENIED, Reason.NOT_ALLOWED, "not today", ('{"until":"Monday"}',))
+    for status in (why, StatusError(why)):
+        rejected = [RejectedCall(0, "a", "buy", status)]
+        result = await client.execute(reply, allow=ALLOWED, rejected=rejected)
+        assert [(call.id, call.name) for call in result.results] == [
+            ("a", "buy"),
+            ("b", "word_count"),
+        ]
+        assert result.results[0].status == why
+        assert result.results[1].value["words"] == 2
+    with pytest.raises(StatusError, match="rejected 'a': its status is OK") as caught:
+        await client.execute(reply, rejected=[RejectedCall(0, "a", "buy", Status())])
+    assert caught.value.reason is Reason.INVALID_REQUEST
 
 
 async def test_what_is_no_reply_is_refused(client: Client) -> None:

@@ -413,6 +413,30 @@ async def test_what_the_service_does_not_serve_is_reported(
     registry.remove("h_broken")
 
 
+async def test_who_wants_to_hear_of_refusals_is_told(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry, told = Registry(), []
+
+    @registry.action
+    async def word_count(text: str) -> int:
+        """Of that name there is one already."""
+        return len(text)
+
+    def hear(name: str, status: Status) -> None:
+        told.append((name, status))
+        raise LookupError("mine")
+
+    async with a11_grpc.connect(address, registry=registry, on_refused=hear) as client:
+        assert told == [*client.refused.items()]
+        assert [(name, status.reason) for name, status in told] == [
+            ("word_count", Reason.NAME_TAKEN)
+        ]
+        # What it raises is the program's own fault, and none of the session's.
+        assert [record.getMessage() for record in caplog.records] == ["on_refused failed"]
+        assert (await client.call("word_count", text="a"))["words"] == 1
+
+
 async def test_a_registry_can_be_hosted_from_the_start(address: str) -> None:
     registry = Registry()
 

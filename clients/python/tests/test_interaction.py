@@ -192,6 +192,8 @@ def test_a_user_s_turn_is_built() -> None:
     assert user_turn("x", id="own", previous=turn).previous_interaction_id == turn.id
     with pytest.raises(StatusError, match="picture"):
         user_turn(images=[b"nothing known"])
+    with pytest.raises(StatusError, match="'audio/wav' is not the media type of a picture"):
+        user_turn(images=Chunk("audio/wav", b"x"))
     with pytest.raises(StatusError, match="surrogate"):
         user_turn("\ud800")
     with pytest.raises(StatusError, match="surrogate"):

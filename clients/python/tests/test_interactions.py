@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from a11_grpc import (
     Chunk,
     Client,
     Code,
+    Context,
+    Fork,
     ImagePart,
     NormalizedPart,
     Reason,
+    Registry,
     StatusError,
     TextPart,
     ToolCallPart,
@@ -28,6 +32,8 @@ from a11_grpc import (
     user_turn,
 )
 from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ROLE_USER, Interaction
+from a11_grpc._proto.interaction_service_pb2 import GetInteractionRequest
+from a11_grpc._proto.interaction_service_pb2_grpc import InteractionServiceStub
 
 
 @pytest.fixture
@@ -114,6 +120,149 @@ async def test_what_is_appended_as_json_is_kept_as_it_came(storing: Client) -> N
     names = storing.interactions.conversations
     assert [name async for name in names()] == ["other/1", "talk"]
     assert [name async for name in names("other/")] == ["other/1"]
+
+
+async def test_unknown_fields_are_read_back_as_the_same_bytes(storing: Client) -> None:
+    """Scenario 16: of a later version, at the top and within; an unknown number is refused."""
+    unknown = b"\xc0\x3e\x07" + b"\xd2\x3e\x03abc"  # Field 1000: 7. Field 1002: "abc".
+    turn = user_turn("hello", id="later")
+    turn.content[0].MergeFromString(unknown)
+    turn.content[0].metadata.MergeFromString(unknown)
+    turn.action_calls.add(id="c", name="look").MergeFromString(unknown)
+    turn.status.MergeFromString(unknown)
+    turn.MergeFromString(unknown)
+    text = '{"zeal": [null, 9223372036854775807], "id": "text", "role": "user", "zest": {"a": 1}}'
+    service = InteractionServiceStub(storing._parts.channel)
+
+    async def check(id: str, appended: Interaction | str, data: bytes) -> None:
+        await storing.interactions.append("talk", appended)
+        assert (await storing.interactions.append("talk", appended)).existed
+        request = GetInteractionRequest(conversation="talk", id=id)
+        record = (await service.GetInteraction(request)).record
+        assert record.encoded.data == data
+        found = (await storing.interactions.get("talk", id)).interaction
+        if isinstance(appended, Interaction):
+            assert found == appended
+            assert found.SerializeToString(deterministic=True) == data
+
+    data = turn.SerializeToString(deterministic=True)
+    assert data.count(unknown) == 5
+    await check("later", turn, data)
+    await check("text", text, text.encode())
+    for odd, said in ((b"\x10\x09", "role: 9 is"), (b"\x32\x03\x20\xe7\x07", "status.reason: 999")):
+        with pytest.raises(StatusError, match=said) as caught:
+            await storing.interactions.append("talk", Interaction.FromString(b"\x0a\x01x" + odd))
+        assert caught.value.code is Code.INVALID_ARGUMENT
+    listed = [record.interaction async for record in storing.interactions.list("talk")]
+    assert [found.SerializeToString(deterministic=True) for found in listed[:1]] == [data]
+    assert [found.id for found in listed] == ["later", "text"]
+    async with aclosing(storing.interactions.watch("talk")) as watching:
+        assert (await anext(watching)).interaction.SerializeToString(deterministic=True) == data
+
+
+async def test_odd_json_is_kept_and_read_back_or_refused_at_the_door(storing: Client) -> None:
+    """Scenario 16."""
+
+    def nested(depth: int) -> str:
+        return "[" * depth + "]" * depth
+
+    async def check(fields: str, said: str | None) -> None:
+        id = f"x{len(checked)}"
+        checked.append(fields)
+        text = f'{{"id": "{id}", {fields}}}'
+        if said is None:
+            await storing.interactions.append("talk", text)
+            found = (await storing.interactions.get("talk", id)).interaction
+            assert found == interaction.from_json(text)
+            # As a message it is the same interaction, and as its own JSON.
+            assert (await storing.interactions.append("talk", found)).existed
+            assert (await storing.interactions.append("talk", interaction.to_json(found))).existed
+            return
+        with pytest.raises(StatusError, match=said) as caught:
+            await storing.interactions.append("talk", text)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+        with pytest.raises(StatusError):
+            interaction.from_json(text)
+
+    checked: list[str] = []
+    largest = (1 << 63) - 1
+    await check(f'"created_at_millis": {largest}', None)
+    await check(f'"created_at_millis": {largest + 1}', "created_at_millis")
+    await check(f'"status": {{"code": 5, "details": [null, {{"n": {largest}, "a": null}}]}}', None)
+    await check('"status": {"details": [NaN]}', "not JSON")
+    await check('"content": [{"data": "/+8"}, {"data": "/+8="}]', None)
+    await check('"content": [{"data": "_-8="}]', "not base64")
+    await check('"model": "\\ud800"', "not JSON")
+    for depth in (30, 33, 40, 101):
+        await check(f'"status": {{"details": [{nested(depth)}]}}', None)
+    await check(f'"status": {{"details": [{nested(100_000)}]}}', "recursion limit")
+    with pytest.raises(StatusError, match="surrogate"):
+        await storing.interactions.append("talk", '{"id": "\ud800"}')
+    listed = [record.id async for record in storing.interactions.list("talk")]
+    assert len(listed) == 7
+
+
+async def test_the_forks_of_a_conversation_are_listed(storing: Client) -> None:
+    interactions = storing.interactions
+    first, lone = user_turn("a", id="a"), user_turn("lone", id="lone")
+    for turn in (first, lone):
+        await interactions.append("talk", turn)
+    # More than the service has in a page.
+    for at in range(102):
+        for side in ("left", "right"):
+            turn = user_turn(side, id=f"{at}-{side}", previous=f"{at - 1}-right" if at else "a")
+            await interactions.append("talk", turn)
+    forks = [fork async for fork in interactions.forks("talk")]
+    assert forks[0] == Fork("a", 1, ["0-left", "0-right"])
+    assert [fork.id for fork in forks] == ["a", *(f"{at}-right" for at in range(101))]
+    assert [fork.next_ids for fork in forks[1:]] == [
+        [f"{at}-left", f"{at}-right"] for at in range(1, 102)
+    ]
+    after = [fork async for fork in interactions.forks("talk", after_position=forks[-2].position)]
+    assert after == forks[-1:]
+    await interactions.append("straight", lone)
+    assert [fork async for fork in interactions.forks("straight")] == []
+    with pytest.raises(StatusError) as caught:
+        await anext(interactions.forks("nowhere"))
+    assert caught.value.reason is Reason.UNKNOWN_CONVERSATION
+
+
+async def test_a_recorded_call_has_its_idempotency_key_and_no_nested_call_has_it(
+    storing: Client,
+) -> None:
+    registry, name = Registry(), "x-a11-idempotency-key"
+    keys: dict[str, bytes | None] = {}
+
+    @registry.action
+    async def i_inner(ctx: Context) -> None:
+        """Is called by another."""
+        keys["inner"] = ctx.headers.get(name)
+
+    @registry.action
+    async def i_outer(ctx: Context, which: str) -> str:
+        """Calls another."""
+        keys[which] = ctx.headers.get(name)
+        await ctx.call("i_inner")
+        return which
+
+    await storing.host(registry)
+    calls = [
+        {"type": "tool_use", "id": id, "name": "i_outer", "input": {"which": id}} for id in "ab"
+    ]
+    reply = {"role": "assistant", "content": calls}
+    execute = storing.execute
+
+    async def check(**options: Any) -> dict[str, bytes | None]:
+        keys.clear()
+        result = await execute(reply, allow=["i_.*"], **options)
+        assert [call.value for call in result.results] == ["a", "b"]
+        return {**keys}
+
+    recorded = {"store": True, "conversation": "talk", "interaction_id": "turn"}
+    assert await check(**recorded) == {"a": b"turn/a", "b": b"turn/b", "inner": None}
+    # What has run is not run again; what is not recorded has no key.
+    assert await check(**recorded) == {}
+    assert await check() == {"a": None, "b": None, "inner": None}
 
 
 async def test_a_conversation_is_converted_for_another_provider(storing: Client) -> None:

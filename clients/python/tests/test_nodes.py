@@ -12,7 +12,17 @@ from support.proxy import proxying
 from support.server import Server
 
 import a11_grpc
-from a11_grpc import Chunk, Client, Code, Reason, StatusError
+from a11_grpc import (
+    ActionSchema,
+    Chunk,
+    Client,
+    Code,
+    Context,
+    Port,
+    Reason,
+    Status,
+    StatusError,
+)
 
 
 async def collected(client: Client, id: str, **options: Any) -> list[Any]:
@@ -36,7 +46,6 @@ async def test_a_node_of_another_session_is_read_while_it_is_written(
         async with asyncio.timeout(20), client.write_node("live", "text/plain") as node:
             for text in ("a", "b"):
                 await node.write(text)
-                await node.flush()
                 assert await anext(values) == text
         assert [value async for value in values] == []
 
@@ -65,6 +74,21 @@ async def test_a_node_that_fails_gives_every_reader_its_status(client: Client) -
     assert caught.value.code is Code.DATA_LOSS
 
 
+async def test_a_node_is_failed_by_hand_or_left_unfinished(client: Client) -> None:
+    async def check(id: str, *why: Status | StatusError) -> Status:
+        node = client.write_node(id)
+        await node.write(1)
+        await node.fail(*why)
+        with pytest.raises(StatusError) as caught:
+            await collected(client, id)
+        return caught.value.status
+
+    lost = StatusError(Code.DATA_LOSS, "disk went away")
+    assert await check("by_error", lost) == lost.status
+    assert await check("by_status", lost.status) == lost.status
+    assert (await check("unfinished")).reason is Reason.NOT_FINAL
+
+
 async def test_the_ports_of_a_call_are_nodes_of_its_run(address: str, client: Client) -> None:
     registry, run = a11_grpc.Registry(), uuid.uuid4().hex
 
@@ -77,7 +101,6 @@ async def test_the_ports_of_a_call_are_nodes_of_its_run(address: str, client: Cl
     await client.host(registry)
     async with asyncio.timeout(20), a11_grpc.connect(address) as other:
         call = await client.with_options(headers={"x-a11-run": run}).start("n_double")
-        calling = asyncio.ensure_future(call.result())
         while True:
             try:
                 async with other.write_node("numbers", run=run) as node:
@@ -88,10 +111,34 @@ async def test_the_ports_of_a_call_are_nodes_of_its_run(address: str, client: Cl
                 # The call is still on its way.
                 assert error.reason is Reason.UNKNOWN_NODE
         assert await collected(other, "output", run=run) == [2, 4]
-        assert await calling == [2, 4]
+        # What another program has written to its end takes no other end.
+        assert await call.result() == [2, 4]
     with pytest.raises(StatusError) as caught:
         await collected(client, "output", run=uuid.uuid4().hex)
     assert caught.value.reason is Reason.UNKNOWN_NODE
+
+
+async def test_an_output_that_its_handler_fails_gives_every_reader_the_status(
+    client: Client,
+) -> None:
+    registry, run = a11_grpc.Registry(), uuid.uuid4().hex
+    lost = StatusError(Code.DATA_LOSS, "disk went away")
+    schema = ActionSchema("n_lose", outputs=[Port.text("one", stream=True), Port.text("two")])
+
+    async def lose(ctx: Context) -> None:
+        await ctx.write("one", "a")
+        ctx.fail("one", lost)
+        ctx.fail("two", lost.status)
+
+    registry.register(schema, lose)
+    await client.host(registry)
+    call = await client.with_options(headers={"x-a11-run": run}).start("n_lose")
+    events = [event async for event in call]
+    assert events[0] == a11_grpc.Output("one", "a")
+    for port in ("one", "two"):
+        with pytest.raises(StatusError, match="disk went away") as caught:
+            await collected(client, port, run=run)
+        assert (caught.value.code, caught.value.reason) == (Code.DATA_LOSS, Reason.HANDLER_FAILED)
 
 
 async def test_misuse_is_refused(client: Client) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import collections
 import json
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from grpc import aio
+from support.pace import MIB, Memory, keep_their_rate
 from support.proxy import proxying
 from support.reflected import Reflected, channel_to, reflect
 from support.server import Server, serving
@@ -19,7 +21,6 @@ from support.server import Server, serving
 import a11_grpc
 from a11_grpc import Client, Registry
 
-MIB = 1 << 20
 LINE = 16_000
 """How long a line of the flood is, in bytes."""
 
@@ -88,44 +89,75 @@ async def drained(stream: Any) -> int:
 async def test_of_ten_streams_on_one_channel_one_that_is_not_read_holds_up_no_other(
     flooding: Server, reflected: Reflected, channel: aio.Channel
 ) -> None:
-    """Scenario 2: 58 MB go past it, at their pace and to their end."""
+    """Scenario 2: they go past it, at their rate and to their end."""
+
+    async def seconds() -> float:
+        began = time.perf_counter()
+        streams = [drained(flood(reflected, channel, 100)) for _ in range(9)]
+        assert await asyncio.gather(*streams) == [100] * 9
+        return time.perf_counter() - began
+
     async with asyncio.timeout(60):
-        # As fast as they are without one that stands still.
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        assert await asyncio.gather(*(drained(flood(reflected, channel, 100)) for _ in range(9)))
-        alone = loop.time() - began
+        alone = min([await seconds() for _ in range(4)])
+        memory = Memory(flooding)
         stalled = flood(reflected, channel, 100_000)
-        before = flooding.resident_bytes()
         # Until it is held up, for sure: its first piece has been taken, nothing after it.
         await stalled.read()
-        began = loop.time()
-        streams = [flood(reflected, channel, 400) for _ in range(9)]
-        assert await asyncio.gather(*(drained(stream) for stream in streams)) == [400] * 9
-        # Four times as much, in four times as long, and as much again for a busy machine.
-        assert loop.time() - began < 4 * alone * 2 + 2
-        assert flooding.resident_bytes() - before < 100 * MIB
+        await keep_their_rate(seconds, alone)
+        assert memory.grown < 40 * MIB
         # It stood still, and goes on where it stood.
         for _ in range(100):
             assert (await stalled.read()).WhichOneof("event") in ("outputs", "log")
         stalled.cancel()
 
 
+class Others:
+    """Other calls, on the same connection."""
+
+    def __init__(self, reflected: Reflected, channel: aio.Channel) -> None:
+        self._ask = reflected.method(channel, "ActionService", "GetAction")
+        self._request = reflected.message("GetActionRequest", name="flood")
+
+    async def seconds(self, beside: Callable[[], None] | None = None) -> float:
+        """For fifty of them, something done after every tenth."""
+        began = time.perf_counter()
+        for number in range(50):
+            await self._ask(self._request)
+            if beside is not None and number % 10 == 0:
+                beside()
+        return time.perf_counter() - began
+
+    async def alone(self) -> float:
+        """For fifty of them, with nothing beside."""
+        return min([await self.seconds() for _ in range(8)])
+
+
 async def test_much_data_to_a_slow_reader_waits_for_it_and_not_in_memory(
     flooding: Server, reflected: Reflected, channel: aio.Channel
 ) -> None:
-    """Scenario 2, what the service sends: 64 MB, of which the reader takes a piece at a time."""
-    before = flooding.resident_bytes()
-    grown = lines = 0
-    stream = flood(reflected, channel, 4000)
-    async with asyncio.timeout(60):
-        while (message := await stream.read()) is not aio.EOF:
+    """Scenario 2, what the service sends: 64 MB; other calls keep their rate."""
+    others, memory = Others(reflected, channel), Memory(flooding)
+    room, grown, lines = asyncio.Semaphore(0), 0, 0
+
+    async def read() -> None:
+        nonlocal grown, lines
+        async for message in flood(reflected, channel, 4000):
+            await room.acquire()
             lines += sum(len(one.chunk.data) == LINE for one in message.outputs.fragments)
-            await asyncio.sleep(0)
-            if lines % 100 == 0:
-                grown = max(grown, flooding.resident_bytes() - before)
+            grown = max(grown, memory.grown)
+
+    async with asyncio.timeout(60):
+        alone = await others.alone()
+        reading = asyncio.ensure_future(read())
+        await keep_their_rate(others.seconds, alone)
+        assert lines == 0
+        await keep_their_rate(lambda: others.seconds(room.release), alone)
+        assert 0 < lines < 4000
+        for _ in range(4000):
+            room.release()
+        await reading
     assert lines == 4000
-    assert grown < 40 * MIB
+    assert grown < 32 * MIB
 
 
 async def test_much_data_for_a_slow_action_waits_for_it_and_not_in_memory(
@@ -134,37 +166,57 @@ async def test_much_data_for_a_slow_action_waits_for_it_and_not_in_memory(
     channel: aio.Channel,
     hosting: tuple[Client, Registry],
 ) -> None:
-    """Scenario 2, what the service is sent: 125 MiB for an action that takes them one by one."""
+    """Scenario 2, what the service is sent: 125 MiB, taken one by one; so too."""
     client, registry = hosting
     piece, count = b"x" * (64 * 1024), 2000
+    room, sent, taken = asyncio.Semaphore(0), 0, 0
 
     @registry.action
     async def d_slow(blobs: AsyncIterator[bytes]) -> int:
-        """Reads slower than it could be written."""
+        """Takes a piece when it is let."""
+        nonlocal taken
         total = 0
         async for blob in blobs:
+            await room.acquire()
+            taken += 1
             total += len(blob)
-            await asyncio.sleep(0)
         return total
 
     await client.host(registry)
+    others, memory = Others(reflected, channel), Memory(flooding)
     call = reflected.method(channel, "ActionService", "CallAction")()
-    before, grown = flooding.resident_bytes(), 0
-    async with asyncio.timeout(100):
+    grown = 0
+
+    async def write() -> None:
+        nonlocal sent, grown
         start = reflected.message("CallStart", action="d_slow")
         await call.write(reflected.message("CallActionRequest", start=start))
         request = reflected.message("CallActionRequest")
         request.inputs.fragments.add(id="blobs", continued=True).chunk.data = piece
-        for at in range(count):
+        for _ in range(count):
             await call.write(request)
-            if at % 50 == 0:
-                grown = max(grown, flooding.resident_bytes() - before)
+            sent += 1
+            # What is under way: the windows of the connection, of the service and of its host.
+            assert (sent - taken) * len(piece) < 16 * MIB
+            grown = max(grown, memory.grown)
         await call.done_writing()
+
+    async with asyncio.timeout(100):
+        alone = await others.alone()
+        writing = asyncio.ensure_future(write())
+        await keep_their_rate(others.seconds, alone)
+        assert 0 < sent < count
+        assert taken == 0
+        await keep_their_rate(lambda: others.seconds(room.release), alone)
+        assert not writing.done()
+        for _ in range(count):
+            room.release()
+        await writing
         events = [message async for message in call]
     [total] = [json.loads(one.chunk.data) for e in events for one in e.outputs.fragments]
     assert total == count * len(piece)
     assert events[-1].status.code == 0
-    assert grown < 60 * MIB
+    assert grown < 32 * MIB
 
 
 async def test_headers_of_a_silent_stream_arrive_at_once(

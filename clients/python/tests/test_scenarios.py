@@ -6,18 +6,19 @@ import asyncio
 import os
 import sys
 import textwrap
+import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 from grpc import aio
+from support.pace import MIB, Memory, keep_their_rate
 from support.server import Server, serving
 
 import a11_grpc
 from a11_grpc import Client, Code, Context, Reason, Registry, StatusError
 from a11_grpc._proto.action_service_pb2_grpc import ActionServiceStub
 from a11_grpc._proto.peer_service_pb2_grpc import PeerServiceStub
-
-MIB = 1 << 20
 
 
 async def test_headers_of_a_silent_stream_arrive_at_once(address: str) -> None:
@@ -30,7 +31,7 @@ async def test_headers_of_a_silent_stream_arrive_at_once(address: str) -> None:
 
 
 async def test_a_stream_that_nobody_reads_holds_up_no_other(server: Server, client: Client) -> None:
-    """Scenario 2: ten streams, one of them not read; memory stays bounded."""
+    """Scenario 2: ten streams, one of them not read; the others keep their rate."""
     registry = Registry()
     written: list[int] = [0] * 10
 
@@ -42,55 +43,88 @@ async def test_a_stream_that_nobody_reads_holds_up_no_other(server: Server, clie
             written[which] += 1
 
     await client.host(registry)
-    stalled = await client.start("s_flow", which=0, count=100_000)
-    before = server.resident_bytes()
 
     async def read(which: int) -> int:
-        return len([value async for value in client.stream("s_flow", which=which, count=300)])
+        return len([value async for value in client.stream("s_flow", which=which, count=100)])
+
+    async def seconds() -> float:
+        began = time.perf_counter()
+        assert await asyncio.gather(*(read(which) for which in range(1, 10))) == [100] * 9
+        return time.perf_counter() - began
 
     async with asyncio.timeout(60):
-        assert await asyncio.gather(*(read(which) for which in range(1, 10))) == [300] * 9
-    assert written[1:] == [300] * 9
-    # Its windows between host, service and caller, and not a byte more.
-    assert written[0] * 16_000 < 4 * MIB
-    assert server.resident_bytes() - before < 100 * MIB
-    stalled.cancel()
+        without = min([await seconds() for _ in range(4)])
+        memory = Memory(server)
+        async with await client.start("s_flow", which=0, count=100_000):
+            while not written[0]:
+                await client.ping()
+            await keep_their_rate(seconds, without)
+            # Its windows between host, service and caller, and not a byte more.
+            assert written[0] * 16_000 < 4 * MIB
+            assert memory.grown < 32 * MIB
 
 
-async def test_large_data_to_a_slow_consumer_keeps_memory_bounded(
+async def test_a_slow_consumer_holds_up_its_writer_and_nobody_else(
     server: Server, client: Client
 ) -> None:
-    """Scenario 2: what is sent waits for its reader, not in memory."""
+    """Scenario 2: what is sent waits for its reader, not in memory; other calls keep their rate."""
     registry = Registry()
     piece, count = b"x" * (64 * 1024), int(os.environ.get("A11_SLOW_PIECES", "2000"))
+    sent = taken = 0
+    room = asyncio.Semaphore(0)
 
     @registry.action
     async def s_slow(blobs: AsyncIterator[bytes]) -> int:
-        """Reads slower than it could be written."""
+        """Takes a piece when it is let."""
+        nonlocal taken
         total = 0
         async for blob in blobs:
+            await room.acquire()
+            taken += 1
             total += len(blob)
-            await asyncio.sleep(0)
         return total
 
+    @registry.action
+    async def s_quick(number: int) -> int:
+        """Answers at once."""
+        return number
+
     await client.host(registry)
-    before = server.resident_bytes(), resident_bytes()
 
     def blobs() -> Iterator[bytes]:
+        nonlocal sent
         for _ in range(count):
+            sent += 1
             yield piece
 
-    async with asyncio.timeout(100 + count / 50):
-        assert await client.call("s_slow", blobs=blobs()) == count * len(piece)
-    grown = server.resident_bytes() - before[0], resident_bytes() - before[1]
+    async def seconds(pieces: int = 0) -> float:
+        """For fifty calls, in which the consumer takes so many pieces."""
+        began = time.perf_counter()
+        for number in range(50):
+            if number < pieces:
+                room.release()
+            assert await client.call("s_quick", number=number) == number
+        grown.append(memory.grown)
+        # Its windows between caller, service and host, and not a byte more.
+        assert (sent - taken) * len(piece) < 4 * MIB
+        return time.perf_counter() - began
+
+    grown: list[int] = []
+    memory = Memory(server)
+    async with asyncio.timeout(60 + count / 50):
+        alone = min([await seconds() for _ in range(8)])
+        feeding = asyncio.ensure_future(client.call("s_slow", blobs=blobs()))
+        await keep_their_rate(seconds, alone)
+        assert 0 < sent < count
+        assert taken == 0
+        await keep_their_rate(lambda: seconds(pieces=10), alone)
+        for _ in range(count):
+            room.release()
+        while not feeding.done():
+            await seconds()
+        assert await feeding == count * len(piece)
     # However much it was.
-    assert max(grown) < 60 * MIB
-
-
-def resident_bytes() -> int:
-    """How much memory this process has."""
-    with open("/proc/self/statm") as file:  # noqa: PTH123 (not a file, really)
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert max(grown) < 32 * MIB
 
 
 # With gRPC's synchronous API. Of its asyncio API a write that fails may hide the status that came;
@@ -159,13 +193,50 @@ async def test_a_refusal_while_the_client_still_writes_is_the_same_each_time(
         assert refused.value.reason is Reason.UNKNOWN_ACTION
 
 
-async def test_when_the_client_dies_a_one_shot_call_is_cancelled_at_once(
-    server: Server, client: Client
-) -> None:
-    """Scenario 5: and its session's calls only once their grace is over."""
+GRACE = 1.0
+"""The grace of the servers below, in seconds: time enough to see that nothing ends before."""
+
+
+@asynccontextmanager
+async def running(program: str, address: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A Python program for the length of a block, its output to be read."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", textwrap.dedent(program), address), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def line_of(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    return (await process.stdout.readline()).decode().strip()
+
+
+CALLER = """
+    import asyncio, sys, a11_grpc
+
+    async def main():
+        client = await a11_grpc.connect(sys.argv[1])
+        print(await client.open_session(), flush=True)
+        call = {"type": "tool_use", "id": "c", "name": "s_wait", "input": {"which": "one_shot"}}
+        reply = {"role": "assistant", "content": [call]}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(client.execute(reply, allow=["s_wait"]))
+            group.create_task(client.call("s_wait", which="session"))
+
+    asyncio.run(main())
+"""
+
+
+async def test_when_the_client_dies_its_calls_end_at_once_or_after_its_grace() -> None:
+    """Scenario 5: a one-shot call at once, a session's when its grace is over; nothing is left."""
     registry = Registry()
-    began: dict[str, asyncio.Event] = {"one_shot": asyncio.Event(), "session": asyncio.Event()}
-    ended: dict[str, asyncio.Event] = {"one_shot": asyncio.Event(), "session": asyncio.Event()}
+    began = {"one_shot": asyncio.Event(), "session": asyncio.Event()}
+    ended = {"one_shot": asyncio.Event(), "session": asyncio.Event()}
 
     @registry.action
     async def s_wait(ctx: Context, which: str) -> str:
@@ -177,37 +248,79 @@ async def test_when_the_client_dies_a_one_shot_call_is_cancelled_at_once(
             ended[which].set()
         return which
 
-    await client.host(registry)
-    program = f"""
-        import asyncio, a11_grpc
-
-        async def main():
-            client = await a11_grpc.connect({server.address!r})
-            await client.open_session()
-            call = {{"type": "tool_use", "id": "c", "name": "s_wait"}}
-            call["input"] = {{"which": "one_shot"}}
-            reply = {{"role": "assistant", "content": [call]}}
-            async with asyncio.TaskGroup() as group:
-                group.create_task(client.execute(reply, allow=["s_wait"]))
-                group.create_task(client.call("s_wait", which="session"))
-
-        asyncio.run(main())
-    """
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", textwrap.dedent(program))
-    try:
-        async with asyncio.timeout(20):
+    async with (
+        serving(["--session-grace", f"{GRACE:g}s"]) as server,
+        a11_grpc.connect(server.address, registry=registry) as host,
+        asyncio.timeout(30),
+    ):
+        await host.ping()
+        tasks = len(asyncio.all_tasks())
+        async with running(CALLER, server.address) as process:
+            session = await line_of(process)
             await asyncio.gather(*(event.wait() for event in began.values()))
+            reading = asyncio.ensure_future(anext(host.read_node("x", session=session)))
+            killed = time.monotonic()
             process.kill()
             await ended["one_shot"].wait()
-        assert not ended["session"].is_set()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+            assert not ended["session"].is_set()
+            await ended["session"].wait()
+            assert time.monotonic() - killed >= GRACE
+        # Whoever waits for a node of the session hears that it will not come.
+        with pytest.raises(StatusError) as caught:
+            await reading
+        assert caught.value.code is Code.UNAVAILABLE, caught.value
+        with pytest.raises(StatusError) as caught:
+            await anext(host.read_node("x", session=session))
+        assert caught.value.reason is Reason.UNKNOWN_SESSION
+        current = host._parts.keeper.current
+        assert current is not None
+        while current.core.calls or len(asyncio.all_tasks()) > tasks:
+            await host.ping()
 
 
-async def test_when_a_host_dies_its_calls_fail_once_its_session_is_gone() -> None:
-    """Scenario 5, the other way round: a host that says goodbye is gone at once."""
+HOST = """
+    import asyncio, sys, a11_grpc
+
+    registry = a11_grpc.Registry()
+
+    @registry.action
+    async def s_abandon() -> str:
+        print("began", flush=True)
+        await asyncio.sleep(3600)
+
+    async def main():
+        async with a11_grpc.connect(sys.argv[1], registry=registry):
+            print("ready", flush=True)
+            await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+
+
+async def test_when_a_host_is_killed_its_calls_fail_once_its_grace_is_over() -> None:
+    """Scenario 5, the other way round."""
+    async with (
+        serving(["--session-grace", f"{GRACE:g}s"]) as server,
+        a11_grpc.connect(server.address) as caller,
+        running(HOST, server.address) as process,
+        asyncio.timeout(30),
+    ):
+        assert await line_of(process) == "ready"
+        calling = asyncio.ensure_future(caller.call("s_abandon"))
+        assert await line_of(process) == "began"
+        killed = time.monotonic()
+        process.kill()
+        with pytest.raises(StatusError) as caught:
+            await calling
+        assert time.monotonic() - killed >= GRACE
+        assert (caught.value.code, caught.value.reason) == (Code.UNAVAILABLE, Reason.PEER_LOST)
+        with pytest.raises(StatusError) as caught:
+            await caller.call("s_abandon")
+        assert caught.value.reason is Reason.UNKNOWN_ACTION
+
+
+async def test_when_a_host_says_goodbye_its_calls_fail_at_once() -> None:
+    """Scenario 5: nobody waits for one that will not come back."""
     registry = Registry()
     began = asyncio.Event()
 

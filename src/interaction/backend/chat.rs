@@ -12,7 +12,9 @@ use super::{
     Arguments, ReplyCall, ToolResult,
     raw::Object,
     result::{DataUrl, Pictures, Text, written},
+    usage::{count, nested, told, without_cached},
 };
+use crate::wire::pb::UsageMetadata;
 
 /// The calls among an assistant message's `tool_calls`. Every item is one, since
 /// the provider wants an answer to each: one without a function, too.
@@ -62,6 +64,19 @@ pub(super) fn picture_message(results: &[ToolResult]) -> Option<String> {
         .map(|image| Part::ImageUrl { image_url: ImageUrl { url: DataUrl(image) } });
     let content = std::iter::once(note).chain(images).collect();
     Some(written(&UserMessage { role: "user", content }))
+}
+
+/// The counters of a completion.
+pub(super) fn usage(response: &Object) -> Option<UsageMetadata> {
+    let usage = response.object("usage")?;
+    told(without_cached(UsageMetadata {
+        input_tokens: count(&usage, "prompt_tokens"),
+        output_tokens: count(&usage, "completion_tokens"),
+        total_tokens: count(&usage, "total_tokens"),
+        cached_input_tokens: nested(&usage, "prompt_tokens_details", "cached_tokens"),
+        cache_write_tokens: None,
+        reasoning_tokens: nested(&usage, "completion_tokens_details", "reasoning_tokens"),
+    }))
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ mod history;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(super) use history::{BEFORE_THE_MODEL, kept, read_block, read_untyped};
+pub(super) use history::{BEFORE_THE_MODEL, is_untyped, kept};
 
 use super::{
     Arguments, Image, Outcome, ReplyCall, ToolResult,
@@ -15,7 +15,11 @@ use super::{
     raw::Object,
     result::{Base64, True, written},
     shape::Shape,
+    turn::Source,
+    unit::Unit,
+    usage::{count, nested, told},
 };
+use crate::wire::pb::UsageMetadata;
 
 /// Anthropic Messages. Pieces are content blocks.
 pub(super) struct Claude;
@@ -23,6 +27,23 @@ pub(super) struct Claude;
 impl Shape for Claude {
     fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall> {
         pieces.iter().filter_map(|block| Object::of(block)).filter_map(|b| call(&b)).collect()
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        let usage = response.object("usage")?;
+        // Its input is what came from no cache.
+        told(UsageMetadata {
+            input_tokens: count(&usage, "input_tokens"),
+            output_tokens: count(&usage, "output_tokens"),
+            total_tokens: None,
+            cached_input_tokens: count(&usage, "cache_read_input_tokens"),
+            cache_write_tokens: count(&usage, "cache_creation_input_tokens"),
+            reasoning_tokens: nested(&usage, "output_tokens_details", "thinking_tokens"),
+        })
+    }
+
+    fn read(&self, raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        history::read(raw, object, source, units);
     }
 
     /// One message: every `tool_use` must be answered in the very next one, with
@@ -79,12 +100,12 @@ enum Content<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
     Text { text: &'a str },
-    Image { source: Source<'a> },
+    Image { source: PictureSource<'a> },
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "base64")]
-struct Source<'a> {
+struct PictureSource<'a> {
     media_type: &'a str,
     data: Base64<'a>,
 }
@@ -99,7 +120,9 @@ impl<'a> Block<'a> {
             Outcome::Done { text, images } => Content::Parts(
                 text.iter()
                     .map(|text| Part::Text { text })
-                    .chain(images.iter().map(|image| Part::Image { source: Source::of(image) }))
+                    .chain(
+                        images.iter().map(|image| Part::Image { source: PictureSource::of(image) }),
+                    )
                     .collect(),
             ),
         };
@@ -107,9 +130,9 @@ impl<'a> Block<'a> {
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> PictureSource<'a> {
     fn of(image: &'a Image) -> Self {
-        Source { media_type: &image.media_type, data: Base64(&image.data) }
+        PictureSource { media_type: &image.media_type, data: Base64(&image.data) }
     }
 }
 

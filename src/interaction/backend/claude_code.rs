@@ -10,9 +10,13 @@ use super::{
     claude::Claude,
     notes::Notes,
     pairing::Turn,
+    raw::Object,
     result::{Base64, True, written},
     shape::Shape,
+    turn::Source,
+    unit::Unit,
 };
+use crate::wire::pb::UsageMetadata;
 
 /// Claude Code. Pieces are Claude's content blocks.
 pub(super) struct ClaudeCode;
@@ -20,6 +24,14 @@ pub(super) struct ClaudeCode;
 impl Shape for ClaudeCode {
     fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall> {
         Claude.calls(pieces)
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        Claude.usage(response)
+    }
+
+    fn read(&self, raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        Claude.read(raw, object, source, units);
     }
 
     /// One MCP result a call, in the order of the calls; they carry no id.

@@ -10,9 +10,13 @@ use super::{
     gpt::{Responses, Style, write_items},
     notes::Notes,
     pairing::Turn,
+    raw::Object,
     result::{DataUrl, Pictures, Text, True, written},
     shape::Shape,
+    turn::Source,
+    unit::Unit,
 };
+use crate::wire::pb::UsageMetadata;
 
 /// Codex. Pieces are Responses items.
 pub(super) struct Codex;
@@ -20,6 +24,14 @@ pub(super) struct Codex;
 impl Shape for Codex {
     fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall> {
         Responses.calls(pieces)
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        Responses.usage(response)
+    }
+
+    fn read(&self, raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        Responses.read(raw, object, source, units);
     }
 
     /// One MCP result a call, in the order of the calls; then, where there are

@@ -7,8 +7,8 @@ mod interactions;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(super) use generate_content::{is_part, read_part, speaker};
-pub(super) use interactions::{is_step, read_step};
+pub(super) use generate_content::{is_part, speaker};
+pub(super) use interactions::is_step;
 
 use super::{
     Arguments, Outcome, ReplyCall, ToolResult,
@@ -17,7 +17,11 @@ use super::{
     raw::{Kind, Object},
     result::{Base64, Pictures, Text, True, written},
     shape::Shape,
+    turn::Source,
+    unit::Unit,
+    usage::{count, told, without_cached},
 };
+use crate::wire::pb::UsageMetadata;
 
 /// The Interactions API. Pieces are steps.
 pub(super) struct Interactions;
@@ -33,6 +37,25 @@ impl Shape for Interactions {
                 ReplyCall::new(step.id("id"), step.text("name"), arguments)
             })
             .collect()
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        let usage = response.object("usage")?;
+        told(gemini_counters(
+            count(&usage, "total_tool_use_tokens"),
+            UsageMetadata {
+                input_tokens: count(&usage, "total_input_tokens"),
+                output_tokens: count(&usage, "total_output_tokens"),
+                total_tokens: count(&usage, "total_tokens"),
+                cached_input_tokens: count(&usage, "total_cached_tokens"),
+                cache_write_tokens: None,
+                reasoning_tokens: count(&usage, "total_thought_tokens"),
+            },
+        ))
+    }
+
+    fn read(&self, raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        interactions::read(raw, object, source, units);
     }
 
     /// A `function_result` step a result, then one `user_input` step with all
@@ -105,6 +128,29 @@ impl Shape for GenerateContent {
                 ReplyCall::new(call.id("id"), call.text("name"), Arguments::read(call.get("args")))
             })
             .collect()
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        let usage = Object::of(response.either(["usageMetadata", "usage_metadata"])?)?;
+        let either = |keys: [&str; 2]| keys.into_iter().find_map(|key| count(&usage, key));
+        told(gemini_counters(
+            either(["toolUsePromptTokenCount", "tool_use_prompt_token_count"]),
+            UsageMetadata {
+                input_tokens: either(["promptTokenCount", "prompt_token_count"]),
+                output_tokens: either(["candidatesTokenCount", "candidates_token_count"]),
+                total_tokens: either(["totalTokenCount", "total_token_count"]),
+                cached_input_tokens: either([
+                    "cachedContentTokenCount",
+                    "cached_content_token_count",
+                ]),
+                cache_write_tokens: None,
+                reasoning_tokens: either(["thoughtsTokenCount", "thoughts_token_count"]),
+            },
+        ))
+    }
+
+    fn read(&self, raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        generate_content::read(raw, object, source, units);
     }
 
     /// One user content with a `functionResponse` part a call, as many as there
@@ -188,6 +234,20 @@ impl<'a> Response<'a> {
             }
         }
     }
+}
+
+/// Counters whose prompt is without what tools gave, and whose answer is without
+/// the thoughts.
+fn gemini_counters(by_tools: Option<u64>, counted: UsageMetadata) -> UsageMetadata {
+    let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
+    };
+    without_cached(UsageMetadata {
+        input_tokens: sum(counted.input_tokens, by_tools),
+        output_tokens: sum(counted.output_tokens, counted.reasoning_tokens),
+        ..counted
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod history;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(super) use history::{Style, read_item, write as write_items};
+pub(super) use history::{Style, write as write_items};
 
 use super::{
     Arguments, ReplyCall, ToolResult, chat,
@@ -14,7 +14,11 @@ use super::{
     raw::Object,
     result::{DataUrl, Pictures, Text, written},
     shape::Shape,
+    turn::Source,
+    unit::Unit,
+    usage::{count, nested, told, without_cached},
 };
+use crate::wire::pb::UsageMetadata;
 
 /// Chat completions. Pieces are `tool_calls`.
 pub(super) struct Chat;
@@ -22,6 +26,14 @@ pub(super) struct Chat;
 impl Shape for Chat {
     fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall> {
         chat::calls(pieces)
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        chat::usage(response)
+    }
+
+    fn read(&self, _raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        chat::read_message(object, source, units);
     }
 
     fn messages(&self, results: &[ToolResult]) -> Vec<String> {
@@ -40,6 +52,14 @@ impl Shape for Functions {
     fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall> {
         let objects = pieces.iter().filter_map(|piece| Object::of(piece));
         objects.map(|function| chat::function_call(None, &function)).collect()
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        chat::usage(response)
+    }
+
+    fn read(&self, _raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        chat::read_message(object, source, units);
     }
 
     /// A `function` message, paired by its name, then the pictures.
@@ -78,6 +98,25 @@ impl Shape for Responses {
                 ReplyCall::new(id, item.text("name"), Arguments::read(item.get("arguments")))
             })
             .collect()
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        let usage = response.object("usage")?;
+        told(without_cached(UsageMetadata {
+            input_tokens: count(&usage, "input_tokens"),
+            output_tokens: count(&usage, "output_tokens"),
+            total_tokens: count(&usage, "total_tokens"),
+            // Codex has them beside the others.
+            cached_input_tokens: nested(&usage, "input_tokens_details", "cached_tokens")
+                .or_else(|| count(&usage, "cached_input_tokens")),
+            cache_write_tokens: None,
+            reasoning_tokens: nested(&usage, "output_tokens_details", "reasoning_tokens")
+                .or_else(|| count(&usage, "reasoning_output_tokens")),
+        }))
+    }
+
+    fn read(&self, raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        history::read(raw, object, source, units);
     }
 
     /// A `function_call_output` item a result, then one user message with all

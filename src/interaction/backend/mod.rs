@@ -1,8 +1,9 @@
-//! Model providers' native shapes: the calls in a provider's raw reply, tool
-//! results as what to append for that provider, actions as the tools of a request
-//! to it, and whole conversations read and written whoever produced them. One file a backend, which implements `Shape`
-//! (its history in a folder of its name); which of them a reply has is told in
-//! `recognition`, what a stored turn holds in `turn`. Pure: no I/O.
+//! Model providers' native shapes: the calls in a provider's raw reply and the
+//! tokens it spent, tool results as what to append for that provider, actions as
+//! the tools of a request to it, and whole conversations read and written whoever
+//! produced them. One file a backend, which implements `Shape` (its history in a
+//! folder of its name); which of them a reply has is told in `recognition`, which a
+//! piece of a stored turn has in `turn`. Pure: no I/O.
 
 mod arguments;
 mod call_id;
@@ -40,4 +41,3 @@ pub use part::{NormalizedMessage, Part, normalize};
 pub use reply::{MAX_DEPTH, Reply, ReplyCall, ReplyError, read_reply};
 pub use result::{Image, Outcome, ToolResult};
 pub use shape::messages;
-pub use usage::usage;

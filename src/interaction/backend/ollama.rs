@@ -12,9 +12,14 @@ use super::{
     ReplyCall, ToolResult, chat,
     notes::Notes,
     pairing::Turn,
+    raw::Object,
     result::{Base64, Pictures, Text, written},
     shape::Shape,
+    turn::Source,
+    unit::Unit,
+    usage::{count, told},
 };
+use crate::wire::pb::UsageMetadata;
 
 /// Ollama. Pieces are `tool_calls`.
 pub(super) struct Ollama;
@@ -22,6 +27,18 @@ pub(super) struct Ollama;
 impl Shape for Ollama {
     fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall> {
         chat::calls(pieces)
+    }
+
+    fn usage(&self, response: &Object) -> Option<UsageMetadata> {
+        told(UsageMetadata {
+            input_tokens: count(response, "prompt_eval_count"),
+            output_tokens: count(response, "eval_count"),
+            ..UsageMetadata::default()
+        })
+    }
+
+    fn read(&self, _raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>) {
+        chat::read_message(object, source, units);
     }
 
     /// A `tool` message a result, then one user message with all pictures. No

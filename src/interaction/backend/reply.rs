@@ -9,11 +9,12 @@ use super::{
     raw::{self, Object},
     recognition::{Found, recognise},
     shape::shape_of,
+    usage,
 };
 use crate::wire::{
     Reason, Status,
     json_weight::{self, TooManyValues},
-    pb::Backend,
+    pb::{Backend, UsageMetadata},
 };
 
 /// How deep lists and objects of a reply, or of one call's arguments, may be
@@ -29,6 +30,9 @@ pub struct Reply {
     pub dialect: Dialect,
     /// The calls in the order the model made them. None is a fine reply.
     pub calls: Vec<ReplyCall>,
+    /// The tokens it says were spent. None where it has no counters: a message
+    /// by itself has none.
+    pub usage: Option<UsageMetadata>,
 }
 
 impl Reply {
@@ -154,7 +158,7 @@ pub fn read_reply(json: &[u8], hint: Option<Backend>) -> Result<Reply, ReplyErro
     if !answered.is_empty() {
         calls.retain(|call| call.id.as_ref().is_none_or(|id| !answered.contains(id)));
     }
-    Ok(Reply { dialect, calls })
+    Ok(Reply { dialect, calls, usage: usage::of_reply(dialect, raw) })
 }
 
 /// The ids of calls that have their result in the same list already, as in a

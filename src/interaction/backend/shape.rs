@@ -12,8 +12,12 @@ use super::{
     notes::Notes,
     ollama::Ollama,
     pairing::Turn,
+    raw::Object,
+    turn::Source,
+    unit::Unit,
     vllm::Vllm,
 };
+use crate::wire::pb::UsageMetadata;
 
 /// One provider's way of writing a conversation.
 pub(super) trait Shape {
@@ -21,6 +25,15 @@ pub(super) trait Shape {
     /// content blocks, tool calls, parts, steps or items of the reply, whichever
     /// the dialect has. Other pieces are passed over.
     fn calls(&self, pieces: &[&RawValue]) -> Vec<ReplyCall>;
+
+    /// The tokens that a whole response says were spent. None where it has no
+    /// counters.
+    fn usage(&self, response: &Object) -> Option<UsageMetadata>;
+
+    /// Reads one of the things that a turn of the dialect is made of, a message, a
+    /// block, a part, a step or an item, into what every provider can be told of
+    /// it. What this dialect does not know has no unit.
+    fn read(&self, raw: &RawValue, object: &Object, source: Source, units: &mut Vec<Unit>);
 
     /// What to append for the provider, each one JSON text. Results are in the
     /// order of their calls, and there is at least one.

@@ -5,9 +5,10 @@
 use serde_json::value::RawValue;
 
 use super::{
-    Dialect, Image, MAX_DEPTH, chat, claude, gemini, gpt, parse_backend,
+    Dialect, Image, MAX_DEPTH, claude, gemini, parse_backend,
     raw::{self, Kind, Object, list, start_of},
     records::{self, Failures},
+    shape::shape_of,
     unit::{CallResult, Content, Native, Picture, Speaker, Unit, picture_of, read_result},
 };
 use crate::wire::{
@@ -175,13 +176,20 @@ fn read_object(raw: &RawValue, object: &Object, source: Source, units: &mut Vec<
     }
     if let Some(parts) = object.list("parts") {
         let source = gemini::speaker(object, source);
-        return parts.into_iter().for_each(|part| gemini::read_part(part, source, units));
+        return parts.into_iter().for_each(|part| match Object::of(part) {
+            Some(object) => {
+                shape_of(Dialect::GeminiGenerateContent).read(part, &object, source, units);
+            }
+            None => push_text(part.get().to_owned(), source, units),
+        });
     }
     match object.text("type") {
         Some(kind) if object.get("role").is_none() || kind == "message" => {
             read_item(raw, object, &kind, source, units);
         }
-        _ if object.get("role").is_some() => chat::read_message(object, source, units),
+        _ if object.get("role").is_some() => {
+            shape_of(Dialect::GptChat).read(raw, object, source, units);
+        }
         _ if is_mcp_result(object, source) => {
             let (text, images) = read_result(object.get("content"));
             let is_error = ["isError", "is_error"]
@@ -194,8 +202,12 @@ fn read_object(raw: &RawValue, object: &Object, source: Source, units: &mut Vec<
                 ..CallResult::default()
             }));
         }
-        _ if gemini::is_part(object) => gemini::read_part(raw, source, units),
-        _ if claude::read_untyped(object, source, units) => {}
+        _ if gemini::is_part(object) => {
+            shape_of(Dialect::GeminiGenerateContent).read(raw, object, source, units);
+        }
+        _ if claude::is_untyped(object) => {
+            shape_of(Dialect::Claude).read(raw, object, source, units);
+        }
         // A document that someone said is as good as text.
         _ => push_text(raw.get().to_owned(), source, units),
     }
@@ -210,10 +222,10 @@ pub(super) fn read_item(
     units: &mut Vec<Unit>,
 ) {
     let speaker = source.speaker;
-    match kind {
+    let dialect = match kind {
         "text" | "input_text" | "output_text" | "refusal" => {
             let key = if kind == "refusal" { "refusal" } else { "text" };
-            units.push(match item.text(key) {
+            return units.push(match item.text(key) {
                 Some(text) if text.is_empty() => return,
                 Some(text) => Unit::text(speaker, text).with(claude::kept(raw, kind, source)),
                 None => Unit::own(speaker, "a text that is not Unicode", None),
@@ -225,25 +237,24 @@ pub(super) fn read_item(
                 Some(picture) => Unit::of(speaker, Content::Image(picture)),
                 None => own(),
             };
-            units.push(unit.with(claude::kept(raw, kind, source)));
+            return units.push(unit.with(claude::kept(raw, kind, source)));
         }
-        "message" => gpt::read_item(raw, item, source, units),
-        "function_call" if !gemini::is_step(item, source) => {
-            gpt::read_item(raw, item, source, units);
+        "function_call" if gemini::is_step(item, source) => Dialect::GeminiInteractions,
+        "message" | "function_call" | "function_call_output" | "reasoning" => Dialect::GptResponses,
+        "user_input" | "model_output" | "thought" | "function_result" => {
+            Dialect::GeminiInteractions
         }
-        "function_call_output" | "reasoning" => gpt::read_item(raw, item, source, units),
-        "user_input" | "model_output" | "thought" | "function_call" | "function_result" => {
-            gemini::read_step(raw, item, kind, source, units);
+        "tool_use" | "tool_result" | "thinking" | "redacted_thinking" => Dialect::Claude,
+        _ => {
+            let family = family_of_unknown(kind, source);
+            return units.push(Unit::own(
+                speaker,
+                format!("a block of type {}", start_of(kind)),
+                family.and_then(|family| source.native(family, raw)),
+            ));
         }
-        "tool_use" | "tool_result" | "thinking" | "redacted_thinking" => {
-            claude::read_block(raw, item, kind, source, units);
-        }
-        _ => units.push(Unit::own(
-            speaker,
-            format!("a block of type {}", start_of(kind)),
-            family_of_unknown(kind, source).and_then(|family| source.native(family, raw)),
-        )),
-    }
+    };
+    shape_of(dialect).read(raw, item, source, units);
 }
 
 /// Who understands a block that nobody else does.

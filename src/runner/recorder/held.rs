@@ -114,6 +114,11 @@ impl Journal for Held {
     }
 
     async fn end(&self, call: &str, collected: &Collected) -> Result<(), Status> {
+        // A call that was stopped because the round is lost has not ended: whoever
+        // takes the round decides what becomes of it.
+        if let Some(failure) = self.failure().filter(|_| !collected.status.is_ok()) {
+            return Err(failure);
+        }
         let outcome = stored::write_call(collected);
         self.store.end_call(&self.round, call, outcome).await.map_err(|error| self.fail(error))
     }

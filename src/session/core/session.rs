@@ -40,6 +40,8 @@ pub struct NewCall {
     pub headers: BTreeMap<String, bytes::Bytes>,
     /// How much time is left for it.
     pub timeout: Option<Duration>,
+    /// The inputs that will be written; `None` where that is not known.
+    pub inputs: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -218,7 +220,7 @@ impl Core {
                 format!("the peer runs at most {} calls at once", self.peer_limits.max_calls),
             ));
         }
-        let NewCall { id, action, headers, timeout } = call;
+        let NewCall { id, action, headers, timeout, inputs } = call;
         headers::check_size(headers.iter().map(|(name, value)| (name.as_str(), value)))?;
         let number = self.next_call;
         let frame = pb::CallFrame {
@@ -227,7 +229,8 @@ impl Core {
             action,
             headers,
             timeout: timeout.map(duration_message),
-            inputs: vec![],
+            only_listed_inputs: inputs.is_some(),
+            inputs: inputs.into_iter().flatten().map(own_node).collect(),
             outputs: vec![],
         };
         self.fits(frame.encoded_len())?;
@@ -431,4 +434,9 @@ fn duration_message(duration: Duration) -> pbjson_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: duration.subsec_nanos() as i32,
     }
+}
+
+/// An input whose node has its own name.
+fn own_node(port: String) -> pb::PortBinding {
+    pb::PortBinding { id: port.clone(), name: port }
 }

@@ -44,13 +44,16 @@ struct Hosted {
 }
 
 fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
-    let pb::CallFrame { call, id, action, headers, timeout, inputs, outputs } = frame;
+    let pb::CallFrame { call, id, action, headers, timeout, inputs, outputs, only_listed_inputs } =
+        frame;
     let parts = session.parts();
     let entry = parts.registry.runnable(&action)?;
     let schema = entry.schema();
     let writable = schema.inputs().iter().filter(|port| !port.is_autofilled());
-    let inputs = bind(writable, inputs)?;
-    let outputs = bind(schema.outputs().iter(), outputs)?;
+    let unlisted = if only_listed_inputs { Unlisted::Ended } else { Unlisted::OwnName };
+    let inputs = bind(writable, inputs, unlisted, Reason::UndeclaredInput)?;
+    let outputs =
+        bind(schema.outputs().iter(), outputs, Unlisted::OwnName, Reason::InvalidRequest)?;
     let ids = inputs.iter().map(|(_, node)| node.clone()).collect();
     let side = session.look(|state| {
         if let Some(call) = state.calls.get_mut(&call) {
@@ -69,6 +72,9 @@ fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
         Scope::limited(parts.registry.clone(), DEFAULT_CONCURRENT_CALLS, parts.handlers.clone())
             .at(own_depth(side, headers.depth()?));
     let given = Inputs::open(schema, [])?;
+    if only_listed_inputs {
+        given.close_but(schema, |port| inputs.iter().any(|(written, _)| written == port))?;
+    }
     let run_id = RunNodes::id_in(&mut headers)?;
     let reachable = match (run_id, &parts.runs) {
         (Some(id), Some(runs)) => Some(runs.reserve(id)?),
@@ -151,23 +157,44 @@ pub(super) fn sent_depth(side: Side, depth: u32) -> u32 {
     own_depth(side, depth)
 }
 
-/// Which node carries which port.
+/// What becomes of a port that a caller does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unlisted {
+    /// It has the node of its own name.
+    OwnName,
+    /// It has none.
+    Ended,
+}
+
+/// Which node carries which port. `unknown` is what a binding to no port is.
 fn bind<'a>(
     ports: impl Iterator<Item = &'a Port>,
     bindings: Vec<pb::PortBinding>,
+    unlisted: Unlisted,
+    unknown: Reason,
 ) -> Result<Vec<(String, String)>, Status> {
     let invalid = |message: String| Err(Status::of(Reason::InvalidRequest, message));
-    let mut bound: Vec<(String, String)> =
-        ports.map(|port| (port.name().to_owned(), port.name().to_owned())).collect();
+    let mut ports: Vec<(&str, Option<String>)> = ports.map(|port| (port.name(), None)).collect();
     for pb::PortBinding { name, id } in bindings {
-        match bound.iter_mut().find(|(port, _)| *port == name) {
+        match ports.iter_mut().find(|(port, _)| *port == name) {
             Some(_) if !is_name(&id) => {
                 return invalid(format!("the node bound to {name:?} has an id that is no name"));
             }
-            Some((_, node)) => *node = id,
-            None => return invalid(format!("a node is bound to {name:?}, which is no port")),
+            Some((_, node)) => *node = Some(id),
+            None => {
+                let message = format!("a node is bound to {name:.255?}, which is no port");
+                return Err(Status::of(unknown, message));
+            }
         }
     }
+    let bound: Vec<(String, String)> = ports
+        .into_iter()
+        .filter_map(|(port, node)| match (node, unlisted) {
+            (Some(node), _) => Some((port.to_owned(), node)),
+            (None, Unlisted::OwnName) => Some((port.to_owned(), port.to_owned())),
+            (None, Unlisted::Ended) => None,
+        })
+        .collect();
     for (at, (port, node)) in bound.iter().enumerate() {
         if let Some((other, _)) = bound[..at].iter().find(|(_, taken)| taken == node) {
             return invalid(format!("ports {other:?} and {port:?} have one node, {node:?}"));

@@ -115,13 +115,16 @@ fn begin(
     context: &Context,
     run_id: Option<Bytes>,
 ) -> Result<RemoteCall, Status> {
-    let outputs = context.schema().outputs().iter().map(|port| port.name().to_owned());
+    let schema = context.schema();
+    let outputs = schema.outputs().iter().map(|port| port.name().to_owned());
+    let inputs = schema.inputs().iter().map(|port| port.name().to_owned());
     let depth = sent_depth(session.look(|state| state.core.side()), context.depth());
     let call = NewCall {
         id: context.id().to_owned(),
         action: context.action().to_string(),
         headers: sent_headers(context.headers(), run_id, depth),
         timeout: context.time_left(),
+        inputs: Some(inputs.collect()),
     };
     let call = session.start_call(call, Some(outputs.collect()))?;
     Ok(RemoteCall { session: session.clone(), call })

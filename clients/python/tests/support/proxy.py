@@ -46,7 +46,6 @@ class Proxy:
         if self.is_refusing:
             writer.transport.abort()
             return
-        self.accepted += 1
         try:
             onward, back = await asyncio.open_connection("127.0.0.1", self._port)
         except OSError:
@@ -54,6 +53,7 @@ class Proxy:
             return
         self._writers |= {writer, back}
         self._clients.add(writer)
+        self.accepted += 1  # From now on it can be cut.
         for source, target in ((reader, back), (onward, writer)):
             task = asyncio.ensure_future(self._pass(source, target, (writer, back)))
             self._tasks.add(task)

@@ -23,7 +23,7 @@ class Reflected:
     def __init__(self, pool: Any) -> None:  # A DescriptorPool, whose methods have no types.
         self._pool = pool
 
-    def message(self, name: str, **fields: Any) -> Any:
+    def message(self, name: str, /, **fields: Any) -> Any:
         """A message of the package `a11.v1`."""
         descriptor = self._pool.FindMessageTypeByName(f"a11.v1.{name}")
         return message_factory.GetMessageClass(descriptor)(**fields)

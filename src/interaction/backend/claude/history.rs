@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{super::raw::Object, Source as Base64Source, is_call};
+use super::{super::raw::Object, PictureSource as Base64Source, is_call};
 use crate::interaction::backend::{
     Dialect,
     notes::Notes,
@@ -35,15 +35,13 @@ pub(in crate::interaction::backend) fn kept(
 }
 
 /// Reads a call, a result or thinking.
-pub(in crate::interaction::backend) fn read_block(
-    raw: &RawValue,
-    block: &Object,
-    kind: &str,
-    source: Source,
-    units: &mut Vec<Unit>,
-) {
+pub(super) fn read(raw: &RawValue, block: &Object, source: Source, units: &mut Vec<Unit>) {
+    let Some(kind) = block.text("type") else {
+        units.extend(read_untyped(block));
+        return;
+    };
     let native = || source.native(Dialect::Claude, raw);
-    units.push(match kind {
+    units.push(match kind.as_str() {
         "tool_use" => {
             let input = block.get("input");
             let call = Call::new(block.id("id"), block.text("name"), input);
@@ -67,23 +65,22 @@ pub(in crate::interaction::backend) fn read_block(
     });
 }
 
-/// Reads a block that an agent SDK dumped without its type.
-pub(in crate::interaction::backend) fn read_untyped(
-    block: &Object,
-    source: Source,
-    units: &mut Vec<Unit>,
-) -> bool {
+/// Whether an object without a type is a block of Claude's that an agent SDK
+/// dumped so.
+pub(in crate::interaction::backend) fn is_untyped(block: &Object) -> bool {
+    read_untyped(block).is_some()
+}
+
+fn read_untyped(block: &Object) -> Option<Unit> {
     if is_call(block) {
         let call = Call::new(block.id("id"), block.text("name"), block.get("input"));
-        units.push(Unit::call(call));
-    } else if block.get("tool_use_id").is_some() {
-        units.push(Unit::result(result(block)));
-    } else if block.get("thinking").is_some() && block.get("signature").is_some() {
-        units.push(Unit::own(source.by(Speaker::Model).speaker, "reasoning", None));
-    } else {
-        return false;
+        return Some(Unit::call(call));
     }
-    true
+    if block.get("tool_use_id").is_some() {
+        return Some(Unit::result(result(block)));
+    }
+    let is_thinking = block.get("thinking").is_some() && block.get("signature").is_some();
+    is_thinking.then(|| Unit::own(Speaker::Model, "reasoning", None))
 }
 
 fn result(block: &Object) -> CallResult {

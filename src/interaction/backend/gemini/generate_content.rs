@@ -14,7 +14,7 @@ use crate::interaction::backend::{
     raw::{Kind, Object},
     result::{Base64, written},
     shown::{after_results, marked_text},
-    turn::{Source, push_text},
+    turn::Source,
     unit::{Call, CallResult, Content, Picture, Speaker, Unit, picture_of, read_result},
 };
 
@@ -53,15 +53,8 @@ pub(in crate::interaction::backend) fn speaker(content: &Object, source: Source)
 }
 
 /// Reads a part.
-pub(in crate::interaction::backend) fn read_part(
-    raw: &RawValue,
-    source: Source,
-    units: &mut Vec<Unit>,
-) {
+pub(super) fn read(raw: &RawValue, part: &Object, source: Source, units: &mut Vec<Unit>) {
     let native = || source.native(Dialect::GeminiGenerateContent, raw);
-    let Some(part) = Object::of(raw) else {
-        return push_text(raw.get().to_owned(), source, units);
-    };
     let speaker = source.speaker;
     let call = part.either(["functionCall", "function_call"]).and_then(Object::of);
     let response = part.either(["functionResponse", "function_response"]).and_then(Object::of);
@@ -83,7 +76,7 @@ pub(in crate::interaction::backend) fn read_part(
             (true, true) => Unit::own(Speaker::Model, "reasoning", native()),
             (false, _) => Unit::text(speaker, text).with(signed.then(native).flatten()),
         }
-    } else if let Some(picture) = picture_of(&part) {
+    } else if let Some(picture) = picture_of(part) {
         let native = (speaker == Speaker::Model).then(native).flatten();
         Unit::of(speaker, Content::Image(picture)).with(native)
     } else {

@@ -27,15 +27,10 @@ pub(in crate::interaction::backend) fn is_step(item: &Object, source: Source) ->
 }
 
 /// Reads a step.
-pub(in crate::interaction::backend) fn read_step(
-    raw: &RawValue,
-    step: &Object,
-    kind: &str,
-    source: Source,
-    units: &mut Vec<Unit>,
-) {
+pub(super) fn read(raw: &RawValue, step: &Object, source: Source, units: &mut Vec<Unit>) {
+    let kind = step.text("type").unwrap_or_default();
     let native = || source.native(Dialect::GeminiInteractions, raw);
-    match kind {
+    match kind.as_str() {
         "function_call" => {
             let arguments = step.get("arguments");
             let is_object = arguments.is_some_and(|arguments| Kind::of(arguments) == Kind::Object);

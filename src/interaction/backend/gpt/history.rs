@@ -19,12 +19,7 @@ use crate::interaction::backend::{
 use crate::wire::pb::Backend;
 
 /// Reads a message, a call, its output, or reasoning.
-pub(in crate::interaction::backend) fn read_item(
-    raw: &RawValue,
-    item: &Object,
-    source: Source,
-    units: &mut Vec<Unit>,
-) {
+pub(super) fn read(raw: &RawValue, item: &Object, source: Source, units: &mut Vec<Unit>) {
     let native = || source.native(Dialect::GptResponses, raw);
     let model = Speaker::Model;
     units.push(match item.text("type").as_deref() {

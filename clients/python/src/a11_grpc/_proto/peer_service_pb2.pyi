@@ -505,6 +505,7 @@ class CallFrame(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
+    ONLY_LISTED_INPUTS_FIELD_NUMBER: _builtins.int
     call: _builtins.int
     """Required. The call's number, see Frame."""
     id: _builtins.str
@@ -514,6 +515,12 @@ class CallFrame(_message.Message):
     action: _builtins.str
     """Required. The action's name: one that the receiver hosts, or, called by a
     peer of the service, any that the service has.
+    """
+    only_listed_inputs: _builtins.bool
+    """Whether `inputs` lists each input that the caller writes. Any other one has
+    ended, without a value, when the call begins; where it is required, the call
+    ends with INVALID_ARGUMENT (MISSING_INPUT). So nothing waits for an input that
+    the action got since its caller looked its schema up.
     """
     @_builtins.property
     def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
@@ -536,12 +543,12 @@ class CallFrame(_message.Message):
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.PortBinding]:
         """Input ports and the ids of the nodes that carry them, each a Name. A port not
-        listed has the node of its own name.
+        listed has the node of its own name; or, with `only_listed_inputs`, none.
         """
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.PortBinding]:
-        """Output ports and their nodes, as for inputs."""
+        """Output ports and their nodes. A port not listed has the node of its own name."""
 
     def __init__(
         self,
@@ -553,10 +560,11 @@ class CallFrame(_message.Message):
         timeout: _duration_pb2.Duration | None = ...,
         inputs: _abc.Iterable[_action_pb2.PortBinding] | None = ...,
         outputs: _abc.Iterable[_action_pb2.PortBinding] | None = ...,
+        only_listed_inputs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "call", b"call", "headers", b"headers", "id", b"id", "inputs", b"inputs", "outputs", b"outputs", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "call", b"call", "headers", b"headers", "id", b"id", "inputs", b"inputs", "only_listed_inputs", b"only_listed_inputs", "outputs", b"outputs", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from a11_grpc._proto.chunk_pb2 import NodeFragment
+from a11_grpc.client.arguments import input_of
 from a11_grpc.client.events import Event, Finished, Log, Output, log_from_proto
 from a11_grpc.client.reading import Reading
 from a11_grpc.schema import ActionSchema, Port
 from a11_grpc.session.core import NewCall, Room, events
 from a11_grpc.session.inbox import Inbox
 from a11_grpc.session.session import Channel, ChannelEvent, Session
-from a11_grpc.wire.chunk import OCTETS, Kind
-from a11_grpc.wire.status import Reason, Status, StatusError
+from a11_grpc.wire.status import OK, Reason, Status, StatusError
 from a11_grpc.wire.values import Encoder, UnfitError
 
 log = logging.getLogger("a11_grpc.client")
@@ -37,6 +37,8 @@ class Call:
     """
 
     def __init__(self, session: Session, schema: ActionSchema, new: NewCall) -> None:
+        self.id = new.id
+        """The call's id, as its handler sees it."""
         self._schema = schema
         self._inbox: Inbox[ChannelEvent | Exception] = Inbox()
         self._channel: Channel = session.start_call(new)
@@ -44,6 +46,8 @@ class Call:
         self._held_logs = 0
         self._displaced = 0
         self._encoders: dict[str, Encoder] = {}
+        self._unwritten = dict.fromkeys(new.inputs or ())
+        self._ended: dict[str, str] = {}  # Inputs, and why they take no more.
         self._outputs = {port.name: Reading(port) for port in schema.outputs}
         self._values: dict[str, Any] = {
             port.name: [] if port.stream else None for port in schema.outputs
@@ -52,7 +56,7 @@ class Call:
         self._timer: asyncio.TimerHandle | None = None
         self._pending: deque[Event] = deque()
         self.on_log: Callable[[Log], None] | None = None
-        """Is told what the call narrates, internal entries left out, by `result`."""
+        """Is told what the call narrates, internal entries left out, as it is read."""
         self.status: Status | None = None
         """How the call ended; None until that has been read."""
         if new.timeout is not None:
@@ -66,57 +70,35 @@ class Call:
 
     # Inputs.
 
-    def give(self, arguments: Mapping[str, Any], *, rest: bool) -> None:
-        """Gives inputs by port name; `rest` ends those that are not given.
+    def give(self, arguments: Mapping[str, Any]) -> None:
+        """Writes arguments, each to its end, by input name.
 
         Raises:
-            StatusError: INVALID_ARGUMENT, naming the input that does not fit or is missing.
+            StatusError: INVALID_ARGUMENT, naming the input whose value does not fit.
         """
-        for name in arguments:
-            self._input(name)
-        for port in self._schema.inputs:
-            name = port.name
-            value = arguments.get(name)
-            if name not in arguments or (value is None and not _takes_none(port)):
-                if rest and port.required:
-                    raise StatusError.of(Reason.MISSING_INPUT, f"input {name!r} is required")
-                if rest or name in arguments:
-                    self._channel.try_write(self._encoder(name).end())
-            elif port.stream:
-                self._give_stream(port, value)
-            elif port.required and port.media_type == OCTETS and _is_empty(value):
-                message = f"input {name!r}: no bytes of {OCTETS} are no value, and it is required"
-                raise StatusError.of(Reason.MISSING_INPUT, message)
+        for name, value in arguments.items():
+            self._end_input(name, "it was given when the call was started")
+            if not self._input(name).stream:
+                self._give_whole(name, value)
+            elif isinstance(value, AsyncIterable):
+                self._spawn(self._send_async(name, value))
             else:
-                self._channel.try_write(self._fragment(name, value, final=True))
+                self._give_all(name, value)
 
-    def complete(self, schema: ActionSchema) -> None:
-        """Ends the inputs that the action has now and had not when its schema was looked up.
+    def _give_whole(self, name: str, value: object) -> None:
+        first, *others = self._fragments(name, value, final=True)
+        self._channel.try_write(first)
+        if others:
+            self._spawn(self._send(others))
 
-        The handler would wait for them for ever.
-        """
-        if self.status is not None:
-            return
-        known = {port.name for port in self._schema.inputs}
-        for port in schema.inputs:
-            if port.name not in known:
-                self._channel.try_write(Encoder(port.name, port.media_type).end())
-
-    def _give_stream(self, port: Port, values: object) -> None:
-        if isinstance(values, AsyncIterable):
-            self._spawn(self._send_async(port.name, values))
-        elif isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping)):
-            iterator = iter(values)
-            for value in iterator:
-                fragment = self._fragment(port.name, value, final=False)
-                if self._channel.try_write(fragment) is not Room.FREE:
-                    self._spawn(self._send_rest(port.name, fragment, iterator))
-                    return
-            self._finish_now(port.name)
-        else:
-            kind = type(values).__name__
-            message = f"input {port.name!r} is a stream: give a list or an iterator, not {kind}"
-            raise StatusError.of(Reason.INVALID_INPUT, message)
+    def _give_all(self, name: str, values: Iterable[Any]) -> None:
+        iterator = iter(values)
+        for value in iterator:
+            [fragment] = self._fragments(name, value, final=False)
+            if self._channel.try_write(fragment) is not Room.FREE:
+                self._spawn(self._send_rest(name, fragment, iterator))
+                return
+        self._finish_now(name)
 
     def _finish_now(self, name: str) -> None:
         end = self._encoder(name).end()
@@ -125,8 +107,7 @@ class Call:
 
     async def _send_async(self, name: str, values: AsyncIterable[Any]) -> None:
         async for value in values:
-            fragment = self._fragment(name, value, final=False)
-            if not await self._channel.write(fragment):
+            if not await self._send(self._fragments(name, value, final=False)):
                 return
         await self._channel.write(self._encoder(name).end())
 
@@ -134,32 +115,58 @@ class Call:
         if not await self._channel.write(first):
             return
         for value in rest:
-            if not await self._channel.write(self._fragment(name, value, final=False)):
+            if not await self._send(self._fragments(name, value, final=False)):
                 return
         await self._channel.write(self._encoder(name).end())
+
+    async def _send(self, fragments: Iterable[NodeFragment]) -> bool:
+        for fragment in fragments:
+            if not await self._channel.write(fragment):
+                return False
+        return True
 
     async def write(self, port: str, value: Any) -> None:
         """Writes a value to an input, waiting for room: one of a stream, the one of another.
 
         Raises:
-            StatusError: INVALID_ARGUMENT where there is no such input, or the value does not fit.
+            StatusError: INVALID_ARGUMENT where there is no such input, or the value does not fit;
+                FAILED_PRECONDITION (NODE_CLOSED) where the input has ended.
         """
         declared = self._input(port)
-        await self._channel.write(self._fragment(port, value, final=not declared.stream))
+        if (why := self._ended.get(port)) is not None:
+            raise StatusError.of(Reason.NODE_CLOSED, f"input {port!r} has ended: {why}")
+        fragments = self._fragments(port, value, final=not declared.stream)
+        if declared.stream:
+            self._unwritten.pop(port, None)
+        else:
+            self._end_input(port, "it takes one value")
+        await self._send(fragments)
 
     async def close(self, port: str) -> None:
-        """Ends an input.
+        """Ends an input, if it has not ended.
 
         Raises:
             StatusError: INVALID_ARGUMENT where there is no such input.
         """
         self._input(port)
-        await self._channel.write(self._encoder(port).end())
+        if port not in self._ended:
+            self._end_input(port, "it was closed")
+            await self._channel.write(self._encoder(port).end())
 
-    def cancel(self) -> None:
+    def _end_input(self, port: str, why: str) -> None:
+        self._unwritten.pop(port, None)
+        self._ended[port] = why
+
+    def _end_unwritten(self) -> None:
+        for port in [*self._unwritten]:
+            self._end_input(port, "nothing had been written to it when the result was asked for")
+            # Not with a final piece: another program may have written one, to a node of the run.
+            self._channel.close(port, OK)
+
+    def cancel(self, reason: str = "the caller cancelled the call") -> None:
         """Cancels the call, if it has not ended. Nothing more comes of it but `Finished`."""
         if self.status is None:
-            self._fail(StatusError.of(Reason.CANCELLED, "the caller cancelled the call"))
+            self._fail(StatusError.of(Reason.CANCELLED, reason))
 
     # Outputs.
 
@@ -176,12 +183,14 @@ class Call:
     async def result(self) -> Any:
         """What the action put out: the value of its one output, or a dict of several.
 
-        Asked again it says the same. Cancelling the wait cancels the call.
+        Inputs that nothing was written to end here; those that were begun are left to whoever
+        writes them. Asked again it says the same. Cancelling the wait cancels the call.
 
         Raises:
             StatusError: The status that the call ended with.
         """
         values = self._values
+        self._end_unwritten()
         try:
             async for event in self:
                 if isinstance(event, Output):
@@ -189,9 +198,7 @@ class Call:
                         values[event.port].append(event.value)
                     else:
                         values[event.port] = event.value
-                elif isinstance(event, Log) and self.on_log is not None and not event.internal:
-                    self.on_log(event)
-        except asyncio.CancelledError:
+        except BaseException:
             self.cancel()
             raise
         if self.status is not None:
@@ -235,8 +242,8 @@ class Call:
             displaced, self._displaced = self._displaced + item.displaced, 0
             if displaced:
                 text = f"[{displaced} earlier log entries were dropped]\n"
-                self._pending.append(Log(text, "warn"))
-            self._pending.append(log_from_proto(item.entry))
+                self._narrate(Log(text, "warn"))
+            self._narrate(log_from_proto(item.entry))
         elif isinstance(item, events.Finished):
             self._end(self._completed(item.status))
         elif isinstance(item, Exception):
@@ -244,6 +251,11 @@ class Call:
                 self._end(Status.of(Reason.CANCELLED, "an input could not be read"))
                 raise item
             self._end(item.status)
+
+    def _narrate(self, entry: Log) -> None:
+        self._pending.append(entry)
+        if self.on_log is not None and not entry.internal:
+            self.on_log(entry)
 
     def _completed(self, status: Status) -> Status:
         """What a call ends with once its outputs are whole; those of a failed one are let go."""
@@ -267,6 +279,9 @@ class Call:
         except ValueError as error:
             message = f"output {fragment.id!r}: {error}"
             self._fail(StatusError.of(Reason.INVALID_OUTPUT, message))
+        except StatusError as error:
+            message = f"output {fragment.id!r}: {error.message}"
+            self._fail(StatusError.of(error.reason, message))
         self._channel.consume(fragment)
 
     def _end(self, status: Status) -> None:
@@ -289,14 +304,7 @@ class Call:
     # Below: what goes.
 
     def _input(self, name: str) -> Port:
-        port = self._schema.input(name)
-        if port is None:
-            known = ", ".join(port.name for port in self._schema.inputs) or "none"
-            message = f"there is no input {name!r}; the inputs are: {known}"
-            if name in ("timeout", "headers", "on_log", "port"):
-                message += f"; options are given by client.with_options({name}=…)"
-            raise StatusError.of(Reason.UNDECLARED_INPUT, message)
-        return port
+        return input_of(self._schema, name)
 
     def _encoder(self, name: str) -> Encoder:
         encoder = self._encoders.get(name)
@@ -305,9 +313,10 @@ class Call:
             self._encoders[name] = encoder
         return encoder
 
-    def _fragment(self, name: str, value: object, *, final: bool) -> NodeFragment:
+    def _fragments(self, name: str, value: object, *, final: bool) -> list[NodeFragment]:
+        encoder = self._encoder(name)
         try:
-            return self._encoder(name).fragment(value, final=final)
+            return encoder.whole(value) if final else [encoder.fragment(value, final=False)]
         except UnfitError as error:
             raise StatusError.of(Reason.INVALID_INPUT, f"input {name!r}: {error}") from error
 
@@ -322,26 +331,3 @@ class Call:
             error = task.exception()
             if isinstance(error, Exception) and self.status is None:
                 self._fail(error)
-
-
-def _is_empty(value: object) -> bool:
-    return isinstance(value, (bytes, bytearray, memoryview)) and not len(value)
-
-
-def _takes_none(port: Port) -> bool:
-    """Whether None is a value of the input, rather than none at all."""
-    if port.kind is not Kind.JSON or port.stream:
-        return False
-    return port.required or port.json_schema is None or _accepts_null(port.json_schema)
-
-
-def _accepts_null(schema: Mapping[str, Any]) -> bool:
-    kind = schema.get("type")
-    if kind is not None:
-        return kind == "null" or (isinstance(kind, list) and "null" in kind)
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            return any(_accepts_null(choice) for choice in schema[key])
-    if "enum" in schema:
-        return None in schema["enum"]
-    return not schema or ("const" in schema and schema["const"] is None)

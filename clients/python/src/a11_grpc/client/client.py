@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from a11_grpc._proto.interaction_pb2 import Interaction
 from a11_grpc.client.address import ping
+from a11_grpc.client.arguments import sorted_out
 from a11_grpc.client.call import Call
 from a11_grpc.client.events import Log, Output
 from a11_grpc.client.execute import (
@@ -58,7 +59,6 @@ class Client:
             StatusError: What the call ended with.
         """
         call = await self._begin(action, arguments, rest=True)
-        call.on_log = self._options.on_log
         try:
             return await call.result()
         except StatusError as error:
@@ -76,14 +76,11 @@ class Client:
         """
         schema = await self.schema(action)
         port = _streamed(schema, self._options.port)
-        on_log = self._options.on_log
         call = await self._begin(action, arguments, rest=True)
         try:
             async for event in call:
                 if isinstance(event, Output) and event.port == port:
                     yield event.value
-                elif isinstance(event, Log) and not event.internal and on_log is not None:
-                    on_log(event)
         finally:
             call.cancel()
         if call.status is not None:
@@ -132,17 +129,20 @@ class Client:
         parts.gate.check()
         if options.timeout is not None and options.timeout <= 0:
             raise StatusError.of(Reason.DEADLINE, "there is no time left for the call")
-        schema = await parts.schemas.schema(name_of(action))
+        name = name_of(action)
+        schema, given = await sorted_out(parts.schemas, name, arguments, are_all=rest)
         session = await parts.keeper.session()
+        # Nothing waits for an input that is not listed, even one that is not known here.
+        inputs = [*given] if rest else [port.name for port in schema.inputs]
         id = f"call_{uuid.uuid4().hex}"
-        call = Call(session, schema, NewCall(action, id, options.headers, options.timeout))
+        new = NewCall(name, id, options.headers, options.timeout, inputs)
+        call = Call(session, schema, new)
+        call.on_log = options.on_log
         try:
-            call.give(arguments, rest=rest)
-            if rest:
-                parts.schemas.recheck(schema, call.complete)
+            call.give(given)
         except BaseException:
             call.cancel()
-            parts.schemas.ended(action, Status.of(Reason.INVALID_INPUT, ""))
+            parts.schemas.ended(name, Status.of(Reason.INVALID_INPUT, ""))
             raise
         return call
 
@@ -321,7 +321,7 @@ class Client:
         """Hosts the actions of a registry, those added and removed later included.
 
         Answers once the service serves them, with those that it does not serve, and why; they are
-        logged as warnings too, and are in `refused`.
+        in `refused` too, and told to `on_refused` of `connect`, without which they are logged.
 
         Raises:
             StatusError: UNAVAILABLE where the service is not reached.

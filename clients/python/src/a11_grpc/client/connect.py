@@ -13,6 +13,7 @@ from a11_grpc.client.client import Client
 from a11_grpc.client.given import metadata_of
 from a11_grpc.client.parts import Options, Parts
 from a11_grpc.hosting.registry import Registry
+from a11_grpc.wire.status import Status
 
 
 class Connecting:
@@ -53,6 +54,7 @@ def connect(
     metadata: Mapping[str, str] | Sequence[tuple[str, str | bytes]] | None = None,
     registry: Registry | None = None,
     credentials: grpc.ChannelCredentials | None = None,
+    on_refused: Callable[[str, Status], None] | None = None,
 ) -> Connecting:
     """Connects to a service.
 
@@ -63,6 +65,8 @@ def connect(
         registry: Actions to host from the start.
         credentials: For https: other than the web's root certificates, such as
             `grpc.ssl_channel_credentials(pem)` for an authority of one's own.
+        on_refused: Is told of each hosted action that the service does not serve, when it is
+            published: its name, and why. Without it a warning is logged.
 
     Raises (when awaited):
         ConnectError: Where the address is none, or nobody answers there within 10 s; says so
@@ -74,7 +78,7 @@ def connect(
         address = Address(url)
         pairs = metadata_of(metadata)
         channel = address.channel(credentials)
-        parts = Parts(address, channel, pairs, name)
+        parts = Parts(address, channel, pairs, name, on_refused)
         client = Client(parts, Options())
         try:
             await reach(channel, address, parts.metadata)

@@ -37,6 +37,15 @@ class ConversationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """An interaction that more than one other follows; `next_ids` are the first 1,000 of them."""
+
+    id: str
+    position: int
+    next_ids: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What is wrong with an interaction, and where; not `refused`: a note."""
 
@@ -162,6 +171,11 @@ def record_from_proto(message: pb.InteractionRecord) -> ConversationRecord:
     return ConversationRecord(
         message.conversation, message.position, message.id, appended_at, interaction
     )
+
+
+def fork_from_proto(message: pb.Fork) -> Fork:
+    """Reads a fork."""
+    return Fork(message.id, message.position, [*message.next_ids])
 
 
 def validation_from_proto(answer: pb.ValidateInteractionResponse) -> Validation:

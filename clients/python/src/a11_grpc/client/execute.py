@@ -23,6 +23,7 @@ from a11_grpc.schema import ActionSchema
 from a11_grpc.wire.json import load_json
 from a11_grpc.wire.status import (
     Code,
+    Reason,
     Status,
     StatusError,
     error_from_grpc,
@@ -41,12 +42,15 @@ CALL_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class RejectedCall:
-    """A call that was refused before it got here; `position` is its place among all, from 0."""
+    """A call that was refused before it got here.
+
+    `position` is its place among all, from 0; `status` why, or the error that says so.
+    """
 
     position: int
     id: str
     name: str
-    status: Status
+    status: Status | StatusError
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,7 @@ class Execution:
                 position=call.position,
                 id=call.id,
                 name=call.name,
-                status=status_to_proto(call.status),
+                status=status_to_proto(_failure(call)),
             )
         return request
 
@@ -180,7 +184,9 @@ async def execute(parts: Parts, execution: Execution, headers: Mapping[str, byte
     while True:
         try:
             response = await service.ExecuteActionsFromInteraction(
-                request, metadata=request_metadata(parts, headers), timeout=_timeout(execution, resending)
+                request,
+                metadata=request_metadata(parts, headers),
+                timeout=_timeout(execution, resending),
             )
             return await _result(parts, response)
         except aio.AioRpcError as failure:
@@ -271,6 +277,14 @@ class Told:
             reader = self._readers.setdefault((call, fragment.id), FieldReader())
             if reader.add(fragment):
                 yield reader.latest()
+
+
+def _failure(call: RejectedCall) -> Status:
+    status = call.status.status if isinstance(call.status, StatusError) else call.status
+    if status.is_ok:
+        message = f"rejected {call.id!r}: its status is OK, which is no failure"
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
+    return status
 
 
 def _added(known: set[str], id: str) -> bool:

@@ -77,7 +77,7 @@ class Gate:
         """Waits for an answer.
 
         Raises:
-            StatusError: UNAVAILABLE (SHUTTING_DOWN) where the channel is closed meanwhile, which
+            StatusError: CANCELLED where the channel is closed meanwhile, which
                 cancels what is under way on it, but not whoever waits.
         """
         try:
@@ -92,7 +92,7 @@ class Gate:
         """Checks that it can be used here.
 
         Raises:
-            StatusError: UNAVAILABLE (SHUTTING_DOWN) once it is closed.
+            StatusError: CANCELLED once it is closed.
             RuntimeError: In another event loop than that it was made in.
         """
         if self._is_closed:
@@ -133,4 +133,4 @@ class Answers:
 
 
 def _closed() -> StatusError:
-    return StatusError.of(Reason.SHUTTING_DOWN, "the client is closed")
+    return StatusError.of(Reason.CANCELLED, "the client is closed")

@@ -15,10 +15,12 @@ from a11_grpc.client.conversation import (
     Appended,
     ConversationRecord,
     Converted,
+    Fork,
     Normalized,
     Validation,
     appended_from_proto,
     converted_from_proto,
+    fork_from_proto,
     normalized_from_proto,
     record_from_proto,
     validation_from_proto,
@@ -143,6 +145,23 @@ class Interactions:
             if not page.next_page_token:
                 return
             request.page_token = page.next_page_token
+
+    async def forks(
+        self, conversation: str, *, after_position: int = 0
+    ) -> AsyncGenerator[Fork, None]:
+        """The interactions that more than one other follows, in order, page by page.
+
+        Raises:
+            StatusError: NOT_FOUND for a conversation that is not there.
+        """
+        request = pb.ListForksRequest(conversation=conversation, after_position=after_position)
+        while True:
+            page = await _asked(self._service.ListForks(request, metadata=self._metadata))
+            for fork in page.forks:
+                yield fork_from_proto(fork)
+            if not page.next_after_position:
+                return
+            request.after_position = page.next_after_position
 
     async def validate(self, turn: Turn) -> Validation:
         """Everything that is wrong with an interaction, or with its JSON in either form; notes too.

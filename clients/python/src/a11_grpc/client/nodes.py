@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +19,7 @@ from a11_grpc.session.core import cost
 from a11_grpc.wire.chunk import JSON
 from a11_grpc.wire.names import check_name
 from a11_grpc.wire.status import (
+    OK,
     Code,
     Reason,
     Status,
@@ -73,7 +75,7 @@ class Nodes:
                         return
                     for fragment in message.fragments.fragments:
                         offset = fragment.seq + 1
-                        chunk = decoder.chunk(fragment.chunk)
+                        chunk = decoder.chunk(fragment)
                         if chunk is not None:
                             yield decoder.value(chunk)
                 error = StatusError(Code.UNAVAILABLE, "the stream ended before the node did")
@@ -124,11 +126,15 @@ class NodeWriter:
         self._encoder = Encoder(place.id, media_type)
         self._waiting: list[NodeFragment] = []
         self._bytes = 0
+        self._sending = asyncio.Lock()
+        self._flushing: asyncio.Task[None] | None = None
         self._seq = 0
         self._ended = False
 
     async def write(self, value: Any) -> None:
         """Writes a value, by the node's media type, or a `Chunk`.
+
+        It is sent at once, and waited for where much is under way; `flush` waits in any case.
 
         Raises:
             StatusError: INVALID_ARGUMENT for a value that does not fit; what the service says.
@@ -143,11 +149,18 @@ class NodeWriter:
         self._add(fragment)
         if self._bytes >= BATCH_BYTES or len(self._waiting) >= BATCH_FRAGMENTS:
             await self.flush()
+        elif self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.ensure_future(self._flush_aside())
+
+    async def _flush_aside(self) -> None:
+        # Whoever writes on sends it again, and hears of it then.
+        with suppress(StatusError):
+            while self._waiting:
+                await self.flush()
 
     async def flush(self) -> None:
         """Waits until the service has everything that was written."""
-        if self._waiting:
-            await self._send(None)
+        await self._send(None)
 
     async def finish(self) -> None:
         """Ends the node."""
@@ -156,11 +169,11 @@ class NodeWriter:
             self._add(self._encoder.end())
             await self._send(None)
 
-    async def fail(self, status: Status) -> None:
-        """Fails the node: every reader gets the status."""
+    async def fail(self, status: Status | StatusError = OK) -> None:
+        """Fails the node: every reader gets the status; without one it is closed, unfinished."""
         if not self._ended:
             self._ended = True
-            await self._send(status)
+            await self._send(status.status if isinstance(status, StatusError) else status)
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,7 +187,7 @@ class NodeWriter:
         if error is None:
             await self.finish()
         elif isinstance(error, StatusError):
-            await self.fail(error.status)
+            await self.fail(error)
         else:
             await self.fail(Status(Code.INTERNAL, Reason.HANDLER_FAILED, f"{kind}: {error}"))
 
@@ -185,9 +198,12 @@ class NodeWriter:
         self._waiting.append(fragment)
 
     async def _send(self, close: Status | None) -> None:
-        await self._nodes.send(self._place, self._waiting, close)
-        self._waiting = []
-        self._bytes = 0
+        async with self._sending:
+            sent = [*self._waiting]
+            if sent or close is not None:
+                await self._nodes.send(self._place, sent, close)
+                del self._waiting[: len(sent)]
+                self._bytes -= sum(map(cost, sent))
 
 
 async def _again(error: StatusError, failures: int) -> int:

@@ -24,7 +24,10 @@ class FieldReader:
 
     def add(self, fragment: NodeFragment) -> bool:
         """Adds a fragment; whether it carries a value."""
-        chunk = self._decoder.chunk(fragment.chunk)
+        if fragment.HasField("node_ref"):
+            # The service ends its call with UNKNOWN_NODE.
+            return False
+        chunk = self._decoder.chunk(fragment)
         if chunk is None:
             self.had_end = True
             return False

@@ -16,7 +16,7 @@ from a11_grpc.client.schemas import Schemas
 from a11_grpc.hosting.host import Host
 from a11_grpc.hosting.registry import Registry
 from a11_grpc.session.connection import Metadata
-from a11_grpc.session.keeper import Keeper
+from a11_grpc.session.keeper import Keeper, OnRefused
 from a11_grpc.wire.status import Code, StatusError
 
 if TYPE_CHECKING:
@@ -37,7 +37,12 @@ class Parts:
     """The connection, the session, what is hosted and what is known of the service."""
 
     def __init__(
-        self, address: Address, channel: aio.Channel, metadata: Metadata, name: str
+        self,
+        address: Address,
+        channel: aio.Channel,
+        metadata: Metadata,
+        name: str,
+        on_refused: OnRefused | None,
     ) -> None:
         self.address = address
         self.gate = Gate(channel)
@@ -52,6 +57,7 @@ class Parts:
             self.host.called,
             self.host.published,
             self.schemas.forget,
+            on_refused,
         )
         self.doubted: set[str] = set()
         """Keys of `action_configs` that were warned of."""
@@ -82,15 +88,14 @@ class Parts:
         try:
             await self.keeper.publish()
         except StatusError as error:
-            # A session that is opened later publishes all there is.
-            if error.code is not Code.UNAVAILABLE:
+            # A session that is opened later publishes all there is; a closed client nothing.
+            if error.code not in (Code.UNAVAILABLE, Code.CANCELLED):
                 raise
 
     async def close(self) -> None:
         """Ends everything."""
         for task in [*self._publishing]:
             task.cancel()
-        self.schemas.close()
         await self.keeper.close()
         await self.host.close()
         await self.gate.close()

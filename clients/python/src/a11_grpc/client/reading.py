@@ -28,8 +28,9 @@ class Reading:
 
         Raises:
             ValueError: Where its bytes are not what its media type says.
+            StatusError: UNIMPLEMENTED where it says which node they are in.
         """
-        chunk = self._decoder.chunk(fragment.chunk)
+        chunk = self._decoder.chunk(fragment)
         if chunk is not None:
             if self.stream:
                 events.append(Output(self.name, self._decoder.value(chunk)))

@@ -17,8 +17,6 @@ from a11_grpc.wire.status import Reason, Status, StatusError, error_from_grpc
 
 KEPT_SECONDS = 10.0
 """How long a schema is trusted. A call that fails over its schema drops it at once."""
-FRESH_SECONDS = 1.0
-"""How old a schema may be for a call to go by it alone, in seconds."""
 RETRY_AFTER = (0.05, 0.2, 0.8)
 """A look-up changes nothing: one that was cut off is made again, after so many seconds."""
 MAX_KEPT = 4096
@@ -43,7 +41,6 @@ class Schemas:
         self._service = ActionServiceStub(channel)
         self._metadata = metadata
         self._kept: dict[str, tuple[ActionSchema, float]] = {}
-        self._looking: set[asyncio.Task[None]] = set()
 
     async def schema(self, name: str, *, fresh: bool = False) -> ActionSchema:
         """The schema of an action.
@@ -66,28 +63,6 @@ class Schemas:
         request = GetActionRequest(name=name)
         answer = await self._asked(self._service.GetAction, request)
         return schema_from_proto(answer.action)
-
-    def recheck(self, used: ActionSchema, changed: Callable[[ActionSchema], None]) -> None:
-        """Looks behind a call that goes by a schema that is not fresh.
-
-        `changed` is told the schema as it is now, where that is another.
-        """
-        kept = self._kept.get(used.name)
-        if kept is not None and time.monotonic() - kept[1] < FRESH_SECONDS:
-            return
-
-        async def look() -> None:
-            try:
-                now = await self.schema(used.name, fresh=True)
-            except StatusError:
-                # The call hears of it in its own way.
-                return
-            if now != used:
-                changed(now)
-
-        task = asyncio.ensure_future(look())
-        self._looking.add(task)
-        task.add_done_callback(self._looking.discard)
 
     async def list(self, patterns: Sequence[str]) -> list[ActionSchema]:
         """The actions whose whole name matches one of the patterns; without any, all.
@@ -119,11 +94,6 @@ class Schemas:
         """What is known of these is out of date."""
         for name in names:
             self._kept.pop(name, None)
-
-    def close(self) -> None:
-        """Looks nothing up any more."""
-        for task in [*self._looking]:
-            task.cancel()
 
     def ended(self, name: str, status: Status) -> None:
         """A call ended so; what was kept may be wrong."""

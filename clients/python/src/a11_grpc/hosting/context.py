@@ -11,7 +11,7 @@ from a11_grpc._proto.action_pb2 import LogEntry, LogLevel
 from a11_grpc.hosting.input import Input
 from a11_grpc.schema import ActionSchema
 from a11_grpc.wire.chunk import Chunk
-from a11_grpc.wire.status import Reason, Status, StatusError
+from a11_grpc.wire.status import Code, Reason, Status, StatusError
 from a11_grpc.wire.values import Encoder, UnfitError
 
 if TYPE_CHECKING:
@@ -147,12 +147,17 @@ class Context:
         output = self._output(port)
         if output.is_finished:
             raise _broken(f"output {port!r} has ended")
+        encoder = output.encoder
         try:
-            fragment = output.encoder.fragment(value, final=not output.stream)
+            fragments = (
+                [encoder.fragment(value, final=False)] if output.stream else encoder.whole(value)
+            )
         except UnfitError as error:
             raise _broken(f"output {port!r}: {error}") from error
         output.is_finished = not output.stream
-        await self._call.channel.write(fragment)
+        for fragment in fragments:
+            if not await self._call.channel.write(fragment):
+                return
 
     async def finish(self, port: str) -> None:
         """Ends an output.
@@ -164,12 +169,13 @@ class Context:
             output.is_finished = True
             await self._call.channel.write(output.encoder.end())
 
-    def fail(self, port: str, status: Status) -> None:
+    def fail(self, port: str, status: Status | StatusError) -> None:
         """Fails an output: every reader of it gets the status."""
         output = self._output(port)
         if not output.is_finished:
             output.is_finished = True
-            self._in_loop(self._call.channel.close, output.node, status)
+            why = handler_failure(status)
+            self._in_loop(self._call.channel.close, output.node, why)
 
     def _output(self, port: str) -> _Output:
         output = self._outputs.get(port)
@@ -234,6 +240,15 @@ class _Output:
         self.encoder = encoder
         self.stream = stream
         self.is_finished = False
+
+
+def handler_failure(why: Status | StatusError) -> Status:
+    """What a handler fails with: without a reason of its own it is HANDLER_FAILED."""
+    status = why.status if isinstance(why, StatusError) else why
+    if not status.is_ok and status.reason is not Reason.UNSPECIFIED:
+        return status
+    code = Code.INTERNAL if status.is_ok else status.code
+    return Status(code, Reason.HANDLER_FAILED, status.message, status.details)
 
 
 def _cut(text: str) -> str:

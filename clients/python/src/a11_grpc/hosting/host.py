@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from a11_grpc._proto.action_pb2 import ActionSchema as ActionMessage
 from a11_grpc._proto.action_pb2 import LogEntry, PortBinding
 from a11_grpc._proto.peer_service_pb2 import CallFrame
-from a11_grpc.hosting.context import Context
+from a11_grpc.hosting.context import Context, handler_failure
 from a11_grpc.hosting.input import Input
 from a11_grpc.hosting.registry import Entry, Registry
 from a11_grpc.hosting.watch import Watch
@@ -21,6 +21,7 @@ from a11_grpc.schema import ActionSchema, Port, schema_to_proto
 from a11_grpc.session.core import events
 from a11_grpc.session.core.limits import DEFAULT_MAX_CALLS
 from a11_grpc.session.session import Channel, ChannelEvent
+from a11_grpc.wire.names import is_name
 from a11_grpc.wire.status import OK, Code, Reason, Status, StatusError
 
 if TYPE_CHECKING:
@@ -117,10 +118,16 @@ class HostedCall:
         self._number = frame.call
         schema = entry.schema
         writable = [port for port in schema.inputs if port.autofill is None]
-        nodes = _bind(writable, frame.inputs)
-        self._output_nodes = _bind(schema.outputs, frame.outputs)
+        only_listed = frame.only_listed_inputs
+        nodes = _bind(writable, frame.inputs, Reason.UNDECLARED_INPUT, only_listed=only_listed)
+        self._output_nodes = _bind(schema.outputs, frame.outputs, Reason.INVALID_REQUEST)
         self.inputs = {port.name: Input(port, channel) for port in schema.inputs}
-        self._by_node = {nodes[port.name]: self.inputs[port.name] for port in writable}
+        self._by_node = {node: self.inputs[name] for name, node in nodes.items()}
+        for port in writable:
+            if port.name not in nodes:
+                if port.required:
+                    raise StatusError.of(Reason.MISSING_INPUT, f"input {port.name!r} is required")
+                self.inputs[port.name].put(OK)
         self._loop = asyncio.get_running_loop()
         self._asked_to_end: Status | None = None
         self._ended = False
@@ -191,10 +198,7 @@ class HostedCall:
         except asyncio.CancelledError:
             status = Status.of(Reason.CANCELLED, "the handler was cancelled")
         except StatusError as error:
-            status = error.status
-            if status.is_ok or status.reason is Reason.UNSPECIFIED:
-                code = status.code if not status.is_ok else Code.INTERNAL
-                status = Status(code, Reason.HANDLER_FAILED, status.message, status.details)
+            status = handler_failure(error)
         except (Exception, SystemExit, GeneratorExit) as error:
             log.exception("action %r failed", self._entry.schema.name)
             message = f"handler failed: {type(error).__name__}: {error}"
@@ -244,12 +248,22 @@ class HostedCall:
             found.put(item)
 
 
-def _bind(ports: Sequence[Port], bindings: Sequence[PortBinding]) -> dict[str, str]:
-    """Port name → the node that carries it."""
-    bound = {port.name: port.name for port in ports}
+def _bind(
+    ports: Sequence[Port],
+    bindings: Sequence[PortBinding],
+    unknown: Reason,
+    *,
+    only_listed: bool = False,
+) -> dict[str, str]:
+    """Port name → the node that carries it; `unknown` is what a binding to no port is."""
+    bound = {} if only_listed else {port.name: port.name for port in ports}
+    names = {port.name for port in ports}
     for binding in bindings:
-        if binding.name not in bound:
-            message = f"a node is bound to {binding.name!r}, which is no port"
+        name = binding.name[:255]
+        if binding.name not in names:
+            raise StatusError.of(unknown, f"a node is bound to {name!r}, which is no port")
+        if not is_name(binding.id):
+            message = f"the node bound to {name!r} has an id that is no name"
             raise StatusError.of(Reason.INVALID_REQUEST, message)
         bound[binding.name] = binding.id
     if len(set(bound.values())) < len(bound):

@@ -43,7 +43,8 @@ class Input:
         """The next chunk with a value; None at the end.
 
         Raises:
-            StatusError: What the node failed with.
+            StatusError: What the node failed with; NOT_FOUND for a piece that says where its value
+                is, where nobody goes.
         """
         while not self._ended:
             item = await self._inbox.take()
@@ -55,12 +56,23 @@ class Input:
             self._channel.consume(item)
             if not item.continued:
                 self._ended = self._is_final = True
-            chunk = self._decoder.chunk(item.chunk)
+            self._check_here(item)
+            chunk = self._decoder.chunk(item)
             if chunk is not None:
                 return chunk
         if self._failure is not None:
             raise self._failure
         return None
+
+    def _check_here(self, fragment: NodeFragment) -> None:
+        place = ""
+        if fragment.HasField("node_ref"):
+            place = f"in node {fragment.node_ref.id!r}"
+        elif fragment.chunk.ref:
+            place = f"at {fragment.chunk.ref!r}"
+        if place:
+            message = f"input {self.port.name!r}: the value is {place}, which is not held here"
+            raise StatusError.of(Reason.UNKNOWN_NODE, message)
 
     async def whole(self) -> Chunk | None:
         """All of it as one chunk; None where there is no value.

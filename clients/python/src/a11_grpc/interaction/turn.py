@@ -51,8 +51,7 @@ def user_turn(
     if text:
         turn.content.append(_text("content[0]", text))
     for image in [images] if isinstance(images, (bytes, Chunk)) else images:
-        chunk = image if isinstance(image, Chunk) else Chunk(_media_type(image), image)
-        turn.content.append(chunk_to_proto(chunk))
+        turn.content.append(chunk_to_proto(_picture(image)))
     return accept(turn)
 
 
@@ -77,6 +76,15 @@ def _text(field: str, text: str) -> ChunkMessage:
     except UnicodeEncodeError as error:
         message = f"{field}: a lone surrogate has no place in a text"
         raise StatusError.of(Reason.INVALID_REQUEST, message) from error
+
+
+def _picture(image: bytes | Chunk) -> Chunk:
+    if not isinstance(image, Chunk):
+        return Chunk(_media_type(image), image)
+    if not image.media_type.startswith("image/"):
+        message = f"{image.media_type!r} is not the media type of a picture"
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
+    return image
 
 
 def _media_type(data: object) -> str:

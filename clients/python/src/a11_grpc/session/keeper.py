@@ -32,6 +32,9 @@ MOST_PAUSE = 2.0
 Hosted = Mapping[str, ActionSchema]
 """Action name → what is published of it."""
 
+OnRefused = Callable[[str, Status], None]
+"""Is told of an action that the service does not serve: its name, and why."""
+
 
 class Keeper:
     """The sessions of a client, one after another."""
@@ -44,14 +47,20 @@ class Keeper:
         hosts: Callable[[Channel, CallFrame], None],
         hosted: Callable[[], Hosted],
         changed: Callable[[Iterable[str]], None],
+        on_refused: OnRefused | None = None,
     ) -> None:
-        """`changed` is told of the actions that are published or withdrawn."""
+        """`changed` is told of the actions that are published or withdrawn.
+
+        `on_refused` is told of those that the service does not serve; without it a warning is
+        logged.
+        """
         self._channel = channel
         self._metadata = metadata
         self._name = name
         self._hosts = hosts
         self._hosted = hosted
         self._changed = changed
+        self._on_refused = on_refused or _warn
         self._published: dict[str, ActionSchema] = {}
         self._session: Session | None = None
         self._opening = asyncio.Lock()
@@ -81,7 +90,7 @@ class Keeper:
             if current is not None:
                 return current
             if self._closed:
-                raise StatusError.of(Reason.SHUTTING_DOWN, "the client is closed")
+                raise StatusError.of(Reason.CANCELLED, "the client is closed")
             session, dialled = await self._open()
             self._session = session
             if self._keeping is not None:
@@ -114,7 +123,7 @@ class Keeper:
         self._closed = True
         session, keeping = self._session, self._keeping
         if session is not None:
-            session.end(OK, Status.of(Reason.SHUTTING_DOWN, "the client is closed"))
+            session.end(OK, Status.of(Reason.CANCELLED, "the client is closed"))
         if keeping is not None:
             await asyncio.wait((keeping,), timeout=MOST_PAUSE)
             keeping.cancel()
@@ -140,7 +149,11 @@ class Keeper:
         for action in refused:
             status = status_from_proto(action.status)
             self.refused[action.name] = status
-            log.warning("the service does not serve action %r: %s", action.name, status)
+            try:
+                self._on_refused(action.name, status)
+            except Exception:
+                # The program's own fault, and none of the session's.
+                log.exception("on_refused failed")
 
     async def _keep(self, session: Session, dialled: Dialled) -> None:
         while True:
@@ -203,6 +216,10 @@ class Keeper:
                 log.debug("session %s was not resumed yet: %s", session.id, error)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, MOST_PAUSE)
+
+
+def _warn(name: str, status: Status) -> None:
+    log.warning("the service does not serve action %r: %s", name, status)
 
 
 def _grace(opened: OpenedFrame) -> float:

@@ -21,6 +21,10 @@ from a11_grpc.wire.chunk import (
     kind_of,
 )
 from a11_grpc.wire.json import as_text, dump_json, load_json
+from a11_grpc.wire.status import Reason, StatusError
+
+MAX_PIECE_BYTES = 4 << 20
+"""How much of a single value shares a fragment: a frame has room for 16 MiB, as a rule."""
 
 
 class UnfitError(ValueError):
@@ -45,6 +49,29 @@ class Encoder:
             UnfitError: Where it is none of the port's media type.
         """
         return NodeFragment(id=self._id, chunk=self._chunk(value), continued=not final)
+
+    def whole(self, value: object) -> list[NodeFragment]:
+        """The one value of the node, to its end: a fragment, or several where it is large.
+
+        Raises:
+            UnfitError: Where it is none of the port's media type.
+        """
+        whole = self.fragment(value, final=True)
+        data = whole.chunk.data
+        if len(data) <= MAX_PIECE_BYTES:
+            return [whole]
+        pieces = []
+        at = 0
+        while at < len(data):
+            end = min(at + MAX_PIECE_BYTES, len(data))
+            if self._kind in (Kind.TEXT, Kind.JSON):
+                end = _before_letter(data, end)
+            piece = NodeFragment(id=self._id, chunk=ChunkMessage(data=data[at:end]))
+            piece.continued = end < len(data)
+            pieces.append(piece)
+            at = end
+        pieces[0].chunk.metadata.CopyFrom(whole.chunk.metadata)
+        return pieces
 
     def end(self) -> NodeFragment:
         """The fragment that ends the node and carries no value."""
@@ -83,6 +110,14 @@ class Encoder:
         raise UnfitError(f"expected bytes or a Chunk, got {type(value).__name__}")
 
 
+def _before_letter(data: bytes, place: int) -> int:
+    """The place before the letter that a place is within; UTF-8 has at most three such bytes."""
+    for at in range(place, max(place - 4, 0), -1):
+        if at == len(data) or data[at] & 0xC0 != 0x80:
+            return at
+    return place
+
+
 class Decoder:
     """Reads the values of one node: a stream's one by one, or all as one value."""
 
@@ -92,8 +127,18 @@ class Decoder:
         self._port_type = media_type
         self._media_type = media_type
 
-    def chunk(self, message: ChunkMessage) -> Chunk | None:
-        """The chunk of a fragment, with its media type; None for one without a value."""
+    def chunk(self, fragment: NodeFragment) -> Chunk | None:
+        """The chunk of a fragment, with its media type; None for one without a value.
+
+        Raises:
+            StatusError: UNIMPLEMENTED for one that says which node the value is in.
+        """
+        if fragment.HasField("node_ref"):
+            message = f"the value is in node {fragment.node_ref.id!r}, where nobody goes"
+            raise StatusError.of(Reason.UNSUPPORTED, message)
+        return self._chunk(fragment.chunk)
+
+    def _chunk(self, message: ChunkMessage) -> Chunk | None:
         said = message.metadata.media_type
         if not said:
             said = self._media_type

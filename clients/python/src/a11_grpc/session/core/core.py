@@ -59,12 +59,16 @@ class Ping(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """A call to be made; `timeout` is the time left for it, in seconds."""
+    """A call to be made; `timeout` is the time left for it, in seconds.
+
+    `inputs` are those that will be written; None where that is not known.
+    """
 
     action: str
     id: str = ""
     headers: Mapping[str, bytes] = field(default_factory=dict)
     timeout: float | None = None
+    inputs: Sequence[str] | None = None
 
 
 @dataclass(slots=True)
@@ -229,6 +233,10 @@ class Core:
             frame.call.headers[name] = value
         if call.timeout is not None:
             frame.call.timeout.FromNanoseconds(round(min(max(call.timeout, 0.0), 3e8) * 1e9))
+        if call.inputs is not None:
+            frame.call.only_listed_inputs = True
+            for name in call.inputs:
+                frame.call.inputs.add(name=name, id=name)
         self._check_size(frame.ByteSize())
         self.next_call += 2
         self.calls_made += 1

@@ -1,0 +1,77 @@
+"""The service's side of a session by hand, for frames that the real one never sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from grpc import aio
+
+from a11_grpc._proto.chunk_pb2 import NodeFragment
+from a11_grpc._proto.peer_service_pb2 import (
+    CallFrame,
+    FragmentsFrame,
+    Frame,
+    OpenedFrame,
+    OpenSessionResponse,
+)
+from a11_grpc._proto.peer_service_pb2_grpc import (
+    PeerServiceServicer,
+    add_PeerServiceServicer_to_server,
+)
+from a11_grpc.wire.status import Status, status_from_proto
+
+
+class Acceptor(PeerServiceServicer):
+    """Calls what the client that attaches hosts."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self._stream: Any = None
+        self._sent = 0
+        self._calls = 0
+        self._came: asyncio.Queue[Frame] = asyncio.Queue()
+
+    async def OpenSession(  # type: ignore[override]  # noqa: N802
+        self, request_iterator: object, context: Any
+    ) -> None:
+        self._stream = context
+        await context.read()
+        opened = OpenedFrame(session="by_hand", resume_token=b"token")
+        await context.write(OpenSessionResponse(frame=Frame(opened=opened)))
+        while (message := await context.read()) is not aio.EOF:
+            self._came.put_nowait(message.frame)
+
+    async def call(self, frame: CallFrame, inputs: Sequence[NodeFragment]) -> Status:
+        """Makes a call and writes its inputs; how it ended."""
+        self._calls += 1
+        frame.call = 2 * self._calls
+        await self._send(Frame(call=frame))
+        if inputs:
+            fragments = FragmentsFrame(call=frame.call, fragments=inputs)
+            await self._send(Frame(fragments=fragments))
+        async with asyncio.timeout(20):
+            while True:
+                came = await self._came.get()
+                if came.WhichOneof("body") == "status" and came.status.call == frame.call:
+                    return status_from_proto(came.status.status)
+
+    async def _send(self, frame: Frame) -> None:
+        self._sent += 1
+        frame.number = self._sent
+        await self._stream.write(OpenSessionResponse(frame=frame))
+
+
+@asynccontextmanager
+async def accepting() -> AsyncIterator[Acceptor]:
+    """An acceptor for the length of a block."""
+    acceptor, server = Acceptor(), aio.server()
+    add_PeerServiceServicer_to_server(acceptor, server)
+    acceptor.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield acceptor
+    finally:
+        await server.stop(None)
