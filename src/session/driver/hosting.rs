@@ -24,7 +24,8 @@ pub(super) async fn run(session: Session, frame: pb::CallFrame) {
     // The panics of a handler end in its own task; one of ours must not leave the
     // caller waiting.
     let status = AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {
-        Status::of(Reason::HandlerPanicked, "the call ended by a panic, which the log has")
+        tracing::error!(call, "a call that runs here for a session panicked");
+        Status::of(Reason::HandlerPanicked, "the call ended by a panic")
     });
     session.with(|state| {
         let fault = state.calls.remove(&call).and_then(|call| call.fault);
