@@ -10,7 +10,7 @@ mod taking;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
+use a11_grpc::action::{ActionSchema, Context, Host, Port, Registry, handler};
 use a11_grpc::mcp::{
     McpOptions, McpSource, Reach, Taking, declaration::Describe, taking::Standing,
 };
@@ -59,6 +59,8 @@ async fn a_served_action_has_its_own_ports_on_the_other_side() {
     let taking =
         Taking::begin(McpSource { prefix: "far_".to_owned(), ..at(&server.url) }, registry.clone());
     assert!(open(&taking).await > 15);
+    let hosts = registry.entry("far_echo").expect("taken in").hosts();
+    assert_eq!(hosts, Host::McpServer("test".to_owned()).into());
     {
         let check = async |action: &str, arguments: Value, expected: Value| {
             assert_eq!(outputs(&registry, action, arguments).await, expected, "{action}");

@@ -10,6 +10,7 @@ pub mod port;
 mod schema_error;
 mod schema_builder;
 pub mod schema;
+pub mod host;
 pub mod document;
 mod tool_name;
 pub mod definition;
@@ -30,6 +31,7 @@ pub mod typed;
 
 pub use context::{Context, Output};
 pub use definition::Definition;
+pub use host::{Host, Hosts};
 pub use input_error::InputError;
 pub use input_values::InputValues;
 pub use inputs::Inputs;

@@ -3,11 +3,13 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
+    path::Path,
     process::Stdio,
     sync::Arc,
     time::Duration,
 };
 
+use futures::future::{BoxFuture, FutureExt as _};
 use rmcp::{
     ClientHandler, RoleClient,
     handler::client::progress::ProgressDispatcher,
@@ -21,6 +23,7 @@ use rmcp::{
         streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
+use shlex::Shlex;
 use thiserror::Error;
 use tokio::{
     process::Command,
@@ -28,6 +31,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
 
 use super::{
     http_client::http_client,
@@ -36,7 +40,8 @@ use super::{
     taken_call::{self, Connected, Line},
     taken_tool::TakenTool,
 };
-use crate::action::{Context, Registry, handler};
+use crate::action::{Context, Handler, Host, Hosts, Registry};
+use crate::wire::Status;
 
 /// How long a server may take to open the protocol and list its tools.
 const OPENING: Duration = Duration::from_secs(30);
@@ -75,6 +80,7 @@ impl Taking {
         let (tell, standing) = watch::channel(Standing::Opening);
         let intake = Intake {
             server: source.name.as_str().into(),
+            shown: shown_name(&source).into(),
             source,
             registry,
             line: Line::default(),
@@ -136,6 +142,8 @@ impl ClientHandler for Ears {
 
 struct Intake {
     server: Arc<str>,
+    /// What callers are told that it is called.
+    shown: Arc<str>,
     source: McpSource,
     registry: Arc<Registry>,
     line: Line,
@@ -269,11 +277,8 @@ impl Intake {
                 continue;
             }
             let schema = taken.schema().clone();
-            let (taken, server, line) = (Arc::new(taken), self.server.clone(), self.line.clone());
-            let run = handler(move |context: Context| {
-                taken_call::run(context, taken.clone(), server.clone(), line.clone())
-            });
-            match self.registry.register(Ok(schema), run) {
+            let (taken, server, line) = (Arc::new(taken), self.shown.clone(), self.line.clone());
+            match self.registry.register(Ok(schema), TakenAction { taken, server, line }) {
                 Ok(()) => {
                     self.taken.insert(name, tool);
                 }
@@ -284,6 +289,41 @@ impl Intake {
             }
         }
         self.tell.send_replace(Standing::Open(self.taken.len()));
+    }
+}
+
+/// A tool of a server, as what runs an action.
+struct TakenAction {
+    taken: Arc<TakenTool>,
+    server: Arc<str>,
+    line: Line,
+}
+
+impl Handler for TakenAction {
+    fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>> {
+        let Self { taken, server, line } = self;
+        taken_call::run(context, taken.clone(), server.clone(), line.clone()).boxed()
+    }
+
+    fn hosts(&self) -> Hosts {
+        Host::McpServer(self.server.to_string()).into()
+    }
+}
+
+/// What callers are told that a server is called. A command line or an address,
+/// where it is the name, may have secrets in it.
+fn shown_name(source: &McpSource) -> String {
+    let name = &source.name;
+    match &source.reach {
+        Reach::Command { command, .. } if Shlex::new(name).next().as_ref() == Some(command) => {
+            let program = Path::new(command).file_name();
+            program.map_or(command.clone(), |name| name.to_string_lossy().into_owned())
+        }
+        Reach::Url { .. } => {
+            let url = Url::parse(name).ok().filter(Url::has_host);
+            url.map_or(name.clone(), |url| url.origin().ascii_serialization())
+        }
+        Reach::Command { .. } => name.clone(),
     }
 }
 
@@ -318,5 +358,24 @@ async fn ended(running: &RunningService<RoleClient, Ears>) {
     const LOOK: Duration = Duration::from_millis(250);
     while !running.is_closed() && !running.peer().is_transport_closed() {
         sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::server_list::from_argument;
+
+    #[test]
+    fn what_may_be_secret_is_not_shown() {
+        let check = |argument: &str, expected: &str| {
+            let source = from_argument(argument).expect("a server");
+            assert_eq!(shown_name(&source), expected);
+            let source = McpSource { name: "files".to_owned(), ..source };
+            assert_eq!(shown_name(&source), "files");
+        };
+        check("npx -y server --token abc", "npx");
+        check("'/opt/my tools/serve' --token abc", "serve");
+        check("https://example.com:8443/mcp/abc?key=abc", "https://example.com:8443");
     }
 }

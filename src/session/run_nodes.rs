@@ -100,6 +100,11 @@ impl RunNodes {
         Ok(Reachable { nodes: self.clone(), id })
     }
 
+    /// How many runs can be reached, those that are over included.
+    pub fn count(&self) -> usize {
+        self.0.state.lock().runs.len()
+    }
+
     /// An output of a run, to be read.
     ///
     /// # Errors

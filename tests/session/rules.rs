@@ -105,6 +105,9 @@ async fn a_call_whose_frames_are_wrong_ends_with_what_is_wrong() {
         let frame = pb::CallFrame { inputs: vec![binding], ..call("echo") };
         check(frame, vec![], Reason::InvalidRequest).await;
     }
+    let binding = |id: &str| pb::PortBinding { name: "values".into(), id: id.into() };
+    let twice = pb::CallFrame { inputs: vec![binding("a"), binding("b")], ..call("echo") };
+    check(twice, vec![], Reason::InvalidRequest).await;
     let value = |chunk| NodeFragment::last("values", chunk);
     let long = value(Chunk::new("x".repeat(256), "x"));
     check(call("echo"), vec![long], Reason::InvalidRequest).await;

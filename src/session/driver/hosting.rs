@@ -181,6 +181,8 @@ fn bind<'a>(
             Some(_) if !is_name(&id) => {
                 return invalid(format!("the node bound to {name:?} has an id that is no name"));
             }
+            // Else one frame could bind it a million times.
+            Some((_, Some(_))) => return invalid(format!("port {name:?} is bound twice")),
             Some((_, node)) => *node = Some(id),
             None => {
                 let message = format!("a node is bound to {name:.255?}, which is no port");
