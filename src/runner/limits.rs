@@ -7,6 +7,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::wire::time_limit::deadline_after;
+
 /// How long a call may take.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(300);
 /// How many bytes a call may put out over its mapped ports, pictures and sound
@@ -60,10 +62,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// When a call that begins now ends at the latest. A timeout beyond what the
-    /// clock can say is no limit.
+    /// When a call that begins now ends at the latest. A timeout past
+    /// [`LONGEST`](crate::wire::time_limit::LONGEST) is no limit.
     pub fn end(&self) -> Option<Instant> {
-        let timeout = Instant::now().checked_add(self.call_timeout);
+        let timeout = deadline_after(self.call_timeout);
         match (timeout, self.deadline) {
             (Some(timeout), Some(deadline)) => Some(timeout.min(deadline)),
             (timeout, deadline) => timeout.or(deadline),

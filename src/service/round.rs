@@ -6,10 +6,7 @@ use futures::Stream;
 use prost::Message as _;
 use tokio::sync::mpsc;
 
-use super::{
-    caller::Caller,
-    start::{duration, invalid},
-};
+use super::{caller::Caller, start::invalid};
 use crate::action::{Registry, Scope};
 use crate::interaction::{
     backend::{Dialect, read_reply},
@@ -22,7 +19,7 @@ use crate::runner::{
 };
 use crate::wire::chunk::JSON;
 use crate::wire::pb::{Backend, Interaction, stream_actions_from_interaction_response::Event};
-use crate::wire::{Chunk, Reason, Status, headers, pb};
+use crate::wire::{Chunk, Reason, Status, headers, pb, time_limit};
 
 /// How many events of a round wait for a caller that reads slowly.
 const EVENTS_WAITING: usize = 64;
@@ -85,7 +82,7 @@ pub(super) async fn plan(
     }
     let call_timeout = match call_timeout {
         None => DEFAULT_CALL_TIMEOUT,
-        Some(timeout) => duration("call_timeout", timeout)?,
+        Some(timeout) => time_limit::read("call_timeout", timeout)?,
     };
     let backend = Backend::try_from(backend)
         .map_err(|_| invalid(format!("backend: {backend} is no backend that is known here")))?;

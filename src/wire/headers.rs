@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Reason, Status};
+use super::{Reason, Status, time_limit::deadline_after};
 
 /// The deadline header: decimal milliseconds since the Unix epoch.
 pub const DEADLINE: &str = "x-a11-deadline";
@@ -155,7 +155,7 @@ pub fn deadline(text: &str) -> Option<Option<Instant>> {
     let millis: u64 = text.parse().ok()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_millis(millis).saturating_sub(now);
-    Some(Instant::now().checked_add(left))
+    Some(deadline_after(left))
 }
 
 /// Holds the headers of a call against [`MAX_BYTES`].

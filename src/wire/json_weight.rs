@@ -40,7 +40,27 @@ pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
     if json.len() <= MAX_WEIGHT / OBJECT_WEIGHT {
         return Ok(());
     }
-    let mut weight = 0;
+    add(0, json).map(drop)
+}
+
+/// What several texts weigh whose values are held together.
+#[derive(Debug, Default)]
+pub struct Weight(usize);
+
+impl Weight {
+    /// Adds one more of them.
+    ///
+    /// # Errors
+    /// Where all of them together hold more than one text may.
+    pub fn add(&mut self, json: &[u8]) -> Result<(), TooManyValues> {
+        // The value itself weighs one, whatever it is.
+        self.0 = add(self.0 + 1, json)?;
+        Ok(())
+    }
+}
+
+/// A weight with what a text adds to it.
+fn add(mut weight: usize, json: &[u8]) -> Result<usize, TooManyValues> {
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         weight += match byte {
@@ -64,7 +84,7 @@ pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
             return Err(TooManyValues);
         }
     }
-    Ok(())
+    Ok(weight)
 }
 
 /// Reads a JSON text into values, unless it would take too much memory.

@@ -431,7 +431,8 @@ export type RunActionRequest = Message<"a11.v1.RunActionRequest"> & {
   headers: { [key: string]: Uint8Array };
 
   /**
-   * Optional. Ends the call after this long. Unset: 300 s.
+   * Optional. Ends the call after this long: at once where it is zero or less, never
+   * past 100 years. Unset: 300 s.
    *
    * @generated from field: google.protobuf.Duration timeout = 6;
    */
@@ -658,7 +659,8 @@ export type CallStart = Message<"a11.v1.CallStart"> & {
   headers: { [key: string]: Uint8Array };
 
   /**
-   * Optional. Ends the call after this long. Unset: no limit but the RPC's own.
+   * Optional. Ends the call after this long, as in RunActionRequest. Unset: no
+   * limit but the RPC's own.
    *
    * @generated from field: google.protobuf.Duration timeout = 5;
    */
@@ -751,7 +753,8 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
   allowedActions: string[];
 
   /**
-   * Optional. How long a call may take. Unset: 300 s.
+   * Optional. How long a call may take, as `timeout` in RunActionRequest. Unset:
+   * 300 s.
    *
    * @generated from field: google.protobuf.Duration call_timeout = 4;
    */
