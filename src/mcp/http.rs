@@ -151,7 +151,7 @@ impl HttpService {
         let most = self.max_request_bytes;
         let request = request.map(|body| RequestBody::new(body, most, seen.clone()));
         let (mut response, refusal) = with_refusal(self.service.handle(request)).await;
-        if let Some(refusal) = refusal {
+        if let Some(refusal) = refusal.or_else(|| seen.take_refusal()) {
             return refused(refusal);
         }
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
@@ -234,6 +234,7 @@ fn with_port(origin: &str) -> String {
 fn refused(refusal: Refusal) -> Response<HttpBody> {
     let status = match refusal {
         Refusal::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::TooManyValues(..) => StatusCode::PAYLOAD_TOO_LARGE,
         _ => StatusCode::BAD_REQUEST,
     };
     let mut response = Response::new(Full::new(refusal.answer()).boxed());
