@@ -102,6 +102,8 @@ impl McpServer {
         let mut sessions = SessionConfig::default();
         sessions.keep_alive = Some(options.session_idle.max(longest_call));
         sessions.init_timeout = Some(options.session_initialization);
+        // Kept past their end are the streams of cancelled requests alone.
+        sessions.completed_cache_ttl = Duration::ZERO;
         let sessions =
             Sessions::new(sessions, options.max_sessions, options.session_initialization);
         let loopback = ["localhost", "127.0.0.1", "[::1]"];
