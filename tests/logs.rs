@@ -213,6 +213,58 @@ async fn calls_over_mcp_stand_beside_those_of_grpc() {
     assert_eq!(of_sdk, None);
 }
 
+/// An action that fails, to be called in each of the ways.
+const BROKEN: &str = "[actions.broken]\ncommand = ['false']\n[actions.fine]\ncommand = ['true']\n";
+
+#[tokio::test]
+async fn a_call_over_grpc_is_told_with_its_action_and_the_status_it_ended_with() {
+    use a11_grpc::{client::actions, wire::pb};
+    let config = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    std::fs::write(config.path(), BROKEN).unwrap();
+    let path = config.path().to_str().unwrap();
+    let mut served = Served::start(&["--log-format", "json", "--config", path]).await;
+    let mut client = actions(connect(&served.grpc).await.unwrap());
+    let action = || "broken".to_owned();
+
+    let request = pb::RunActionRequest { action: action(), ..Default::default() };
+    client.run_action(request).await.unwrap_err();
+    let request = pb::StreamActionRequest { action: action(), ..Default::default() };
+    let mut events = client.stream_action(request).await.unwrap().into_inner();
+    while events.message().await.unwrap().is_some() {}
+    let message = pb::call_action_request::Message::Start(pb::CallStart {
+        action: action(),
+        ..Default::default()
+    });
+    let start = pb::CallActionRequest { message: Some(message) };
+    let calls = client.call_action(futures::stream::iter([start])).await.unwrap();
+    let mut events = calls.into_inner();
+    while events.message().await.unwrap().is_some() {}
+    for rpc in ["RunAction", "StreamAction", "CallAction"] {
+        let event = served.event("call").await;
+        assert_eq!(event["rpc"], format!("a11.v1.ActionService/{rpc}"));
+        assert_eq!((&event["action"], &event["code"]), (&json!("broken"), &json!("UNKNOWN")));
+        assert!(event["client"].as_str().unwrap().contains("tonic"), "{event}");
+    }
+
+    let call = |id, name| json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+    let reply = json!({"role": "assistant", "content": [call("a", "broken"), call("b", "fine")]});
+    let round = || pb::ExecuteActionsFromInteractionRequest {
+        interaction_json: reply.to_string(),
+        allowed_actions: vec![".*".to_owned()],
+        ..Default::default()
+    };
+    client.execute_actions_from_interaction(round()).await.unwrap();
+    let request = pb::StreamActionsFromInteractionRequest { request: Some(round()) };
+    let mut events = client.stream_actions_from_interaction(request).await.unwrap().into_inner();
+    while events.message().await.unwrap().is_some() {}
+    for rpc in ["ExecuteActionsFromInteraction", "StreamActionsFromInteraction"] {
+        let event = served.event("call").await;
+        assert_eq!(event["rpc"], format!("a11.v1.ActionService/{rpc}"));
+        let told = (&event["calls"], &event["failed"], &event["code"]);
+        assert_eq!(told, (&json!(2), &json!(1), &json!("OK")));
+    }
+}
+
 #[tokio::test]
 async fn a_name_that_a_peer_chose_stays_on_its_line() {
     let mut served = Served::start(&[]).await;

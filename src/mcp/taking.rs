@@ -42,6 +42,10 @@ const SUBSCRIBING: Duration = Duration::from_secs(5);
 const MAX_TOOLS: usize = 10_000;
 const MAX_PAGES: usize = 200;
 const MAX_LIST_BYTES: usize = 32 << 20;
+/// How often the log is told again of a server that stays away, and after how long
+/// one that stood is said to be away anew.
+const REMINDER: Duration = Duration::from_secs(600);
+const STEADY: Duration = Duration::from_secs(60);
 
 /// How a server stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,6 +146,7 @@ struct Intake {
 impl Intake {
     async fn run(mut self, ends: CancellationToken) {
         let mut pauses = Pauses::default();
+        let mut told: Option<(String, Instant)> = None;
         while !ends.is_cancelled() {
             let begun = Instant::now();
             let fault = match ends.run_until_cancelled(self.stand()).await {
@@ -150,7 +155,15 @@ impl Intake {
             };
             *self.line.0.write() = None;
             let why = fault.to_string();
-            tracing::warn!(server = &*self.server, fault = why, "an MCP server is away");
+            let is_known = |(known, at): &(String, Instant)| {
+                *known == why && at.elapsed() < REMINDER && begun.elapsed() < STEADY
+            };
+            if told.as_ref().is_some_and(is_known) {
+                tracing::debug!(server = &*self.server, fault = why, "an MCP server is away");
+            } else {
+                tracing::warn!(server = &*self.server, fault = why, "an MCP server is away");
+                told = Some((why.clone(), Instant::now()));
+            }
             self.tell.send_replace(Standing::Away(why));
             ends.run_until_cancelled(sleep(pauses.after(begun.elapsed()))).await;
         }

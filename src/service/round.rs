@@ -16,6 +16,7 @@ use crate::interaction::{
     document::{self, Document, PORTABLE_JSON, PROTOBUF, read_document},
     store::{ConversationName, Record},
 };
+use crate::listen::Notes;
 use crate::runner::{
     CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
     DEFAULT_MAX_ROUND_BYTES, Limits, Plan, Recorder, Recording, RejectedCall, Request, Round,
@@ -199,8 +200,9 @@ impl Given {
 pub(super) async fn run(
     scope: &Scope,
     work: Work,
+    notes: &Notes,
 ) -> Result<pb::ExecuteActionsFromInteractionResponse, Status> {
-    Ok(summary(work.execute(scope, None).await?))
+    Ok(summary(work.execute(scope, None).await?, notes))
 }
 
 impl Work {
@@ -223,6 +225,7 @@ impl Work {
 pub(super) fn events(
     scope: Scope,
     work: Work,
+    notes: Notes,
 ) -> impl Stream<Item = Result<pb::StreamActionsFromInteractionResponse, tonic::Status>> + Send {
     let calls: Vec<(String, String)> =
         work.plan.calls().map(|(id, name)| (id.to_owned(), name.to_owned())).collect();
@@ -260,14 +263,15 @@ pub(super) fn events(
             yield response(event(told));
         }
         match round {
-            Ok(round) => yield response(Event::Summary(summary(round))),
+            Ok(round) => yield response(Event::Summary(summary(round, &notes))),
             Err(status) => yield Err(status.into()),
         }
     }
 }
 
-fn summary(round: Round) -> pb::ExecuteActionsFromInteractionResponse {
+fn summary(round: Round, notes: &Notes) -> pb::ExecuteActionsFromInteractionResponse {
     let Round { results, interaction, messages, dialect } = round;
+    notes.calls(results.iter().map(|result| result.status.code));
     let results = results.into_iter().map(|result| pb::CallResult {
         id: result.id,
         name: result.name,
