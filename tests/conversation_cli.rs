@@ -23,7 +23,7 @@ use a11_grpc::{
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a11-grpc"));
-    for variable in ["A11_SERVER", "A11_STORE", "A11_CONFIG", "A11_LOG"] {
+    for variable in ["A11_SERVER_URL", "A11_STORE", "A11_CONFIG", "A11_LOG"] {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null());

@@ -57,7 +57,7 @@ pub(super) struct Actions {
     mcp: bool,
 
     /// As `serve` has it: only actions whose whole name matches
-    #[arg(long, value_name = "PATTERN", requires = "mcp")]
+    #[arg(long, value_name = "PATTERN", value_parser = mcp::pattern, requires = "mcp")]
     mcp_allow: Vec<String>,
 
     /// As `serve` has it: without the actions' own documents
