@@ -266,6 +266,32 @@ async fn a_call_over_grpc_is_told_with_its_action_and_the_status_it_ended_with()
 }
 
 #[tokio::test]
+async fn an_mcp_server_that_stays_away_is_told_of_once_and_why() {
+    // Bound and dropped, so that nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = format!("http://{free}/mcp");
+    let log = ["--log-format", "json", "--log", "info,a11_grpc=debug", "--mcp-server", &away];
+    let mut served = Served::start(&log).await;
+    let mut levels = vec![];
+    let lines = served.said.clone().into_iter();
+    let mut seen: std::collections::VecDeque<String> = lines.collect();
+    while levels.len() < 2 {
+        let line = match seen.pop_front() {
+            Some(line) => line,
+            None => served.line().await,
+        };
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert!(!line["target"].as_str().unwrap().starts_with("rmcp"), "{line}");
+        if line["fields"]["message"] == "an MCP server is away" {
+            let fault = line["fields"]["fault"].as_str().unwrap();
+            assert!(fault.contains("refused") && !fault.contains("rmcp"), "{fault}");
+            levels.push(line["level"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(levels, ["WARN", "DEBUG"]);
+}
+
+#[tokio::test]
 async fn a_name_that_a_peer_chose_stays_on_its_line() {
     let mut served = Served::start(&[]).await;
     let channel = connect(&served.grpc).await.unwrap();

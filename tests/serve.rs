@@ -319,6 +319,17 @@ async fn browsers_call_over_grpc_web_where_their_page_may() {
 }
 
 #[tokio::test]
+async fn who_asks_in_plain_http_is_told_what_is_here() {
+    let running = start(options(Arc::default())).await;
+    let mut connection = TcpStream::connect(&running.address).await.unwrap();
+    let request = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    connection.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    soon(connection.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("it speaks gRPC"), "{answer}");
+}
+
+#[tokio::test]
 async fn tls_proves_the_server() {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

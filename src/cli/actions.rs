@@ -173,13 +173,16 @@ fn table(actions: &[pb::ActionSchema]) -> Vec<String> {
         [action.name.clone(), signature(action), description].map(|cell| clean(&cell))
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let (name, ports) = (width(0).unwrap_or(0), width(1).unwrap_or(0).min(MAX_PORTS_WIDTH));
+    let name = width(0).unwrap_or(0).min(MAX_NAME_WIDTH);
+    let ports = width(1).unwrap_or(0).min(MAX_PORTS_WIDTH);
     rows.iter()
         .map(|[a, b, c]| format!("{a:name$}  {b:ports$}  {c}").trim_end().to_owned())
         .collect()
 }
 
-/// Past this many columns a row's ports push its description aside alone.
+/// Past this many columns a row's name, or its ports, push aside what is after them
+/// alone.
+const MAX_NAME_WIDTH: usize = 32;
 const MAX_PORTS_WIDTH: usize = 48;
 
 fn first_line(text: &str) -> &str {

@@ -112,7 +112,7 @@ pub enum Failure {
     #[error("{0} is not a valid interaction")]
     Invalid(String),
     /// The service refused the request, or the connection broke.
-    #[error("{}", status_text(.0))]
+    #[error("{}", Status::from(.0.clone()).summary())]
     Refused(tonic::Status),
     /// The connection broke, or is none of gRPC.
     #[error("UNAVAILABLE: the connection to the server broke: {0}")]
@@ -209,7 +209,7 @@ impl From<tonic::Status> for Failure {
         match status.source() {
             // Made here: no server answered it, and its code says how the transport failed.
             Some(_) if status.code() != Code::DeadlineExceeded => {
-                Self::Broken(status_text(&status))
+                Self::Broken(transport_text(&status))
             }
             Some(_) | None => Self::Refused(status),
         }
@@ -246,9 +246,7 @@ impl Failure {
             Self::UnknownAction { nearest, among, .. } => match (nearest, among) {
                 (Some(nearest), _) => format!("did you mean {nearest:?}?").into(),
                 (None, Among::Given) => "`a11-grpc actions` lists those there are".into(),
-                (None, Among::BuiltIn) => "only the built-in actions were looked through; give \
-                                           --server URL or --config FILE for others"
-                    .into(),
+                (None, Among::BuiltIn) => ONLY_BUILT_IN.into(),
             },
             Self::Broken(cause) if is_cut(cause) => {
                 "it may have stopped, or been started anew".into()
@@ -339,6 +337,10 @@ impl From<Outcome> for ExitCode {
     }
 }
 
+/// What to do where an action was looked for without being told where.
+pub(super) const ONLY_BUILT_IN: &str = "only the built-in actions were looked through; give \
+                                        --server URL or --config FILE for others";
+
 /// Whether a connection broke that was one of gRPC before.
 fn is_cut(cause: &str) -> bool {
     ["broken pipe", "connection reset", "error reading a body"].iter().any(|it| cause.contains(it))
@@ -359,9 +361,9 @@ fn tls_text(certificate: &Path, key: &Path, fault: &TlsError) -> String {
     }
 }
 
-/// The status, and what of the transport lies under it.
-fn status_text(status: &tonic::Status) -> String {
-    let mut text = Status::from(status.clone()).summary();
+/// What a status that was made here says, and what of the transport lies under it.
+fn transport_text(status: &tonic::Status) -> String {
+    let mut text = status.message().to_owned();
     let mut next = status.source();
     while let Some(cause) = next {
         let cause_text = cause.to_string();

@@ -50,11 +50,11 @@ Examples:
 There is no authentication yet: whoever reaches the port can run every action.")]
 pub(super) struct Serve {
     /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:50051]
-    #[arg(long, value_name = "HOST:PORT", env = "A11_LISTEN")]
+    #[arg(long, value_name = "HOST:PORT", env = "A11_LISTEN", hide_env_values = true)]
     listen: Option<String>,
 
     /// Serve the actions of this TOML file beside the built-in ones
-    #[arg(long, value_name = "FILE", env = "A11_CONFIG")]
+    #[arg(long, value_name = "FILE", env = "A11_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
 
     /// Refuse to start where an action or an MCP server would be left out because

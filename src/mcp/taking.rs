@@ -10,10 +10,13 @@ use rmcp::{
         ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
         ProtocolVersion, SubscriptionFilter, Tool,
     },
-    service::{ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RunningService},
+    service::{
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext,
+        RunningService,
+    },
     transport::{
         StreamableHttpClientTransport, TokioChildProcess,
-        streamable_http_client::StreamableHttpClientTransportConfig,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
 use thiserror::Error;
@@ -240,7 +243,7 @@ impl Intake {
                 ears.serve_with_lifecycle(transport, auto).await
             }
         };
-        opened.map_err(|error| Fault::Open(error.to_string()))
+        opened.map_err(|error| Fault::Open(why(error)))
     }
 
     /// Makes the actions those of a list: new ones are registered, gone ones
@@ -286,6 +289,27 @@ impl Intake {
         }
         self.tell.send_replace(Standing::Open(self.taken.len()));
     }
+}
+
+/// Why the protocol was not opened: what lies under the error of a transport, whose
+/// own words are the names of its types.
+fn why(error: ClientInitializeError) -> String {
+    let ClientInitializeError::TransportError { error, .. } = &error else {
+        return error.to_string();
+    };
+    let mut next: Option<&dyn std::error::Error> = match error.error.downcast_ref() {
+        Some(StreamableHttpError::<reqwest::Error>::Client(error)) => Some(error),
+        _ => Some(&*error.error),
+    };
+    let mut texts: Vec<String> = vec![];
+    while let Some(error) = next {
+        let text = error.to_string();
+        if texts.last().is_none_or(|outer| !outer.contains(&text)) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    texts.join(": ")
 }
 
 /// All tools of a server, up to [`MAX_TOOLS`].

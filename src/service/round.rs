@@ -74,7 +74,10 @@ pub(super) async fn plan(
         false => None,
         true => {
             let recorder = recorder.cloned().ok_or_else(|| {
-                Status::of(Reason::Unsupported, "store: this server runs without a store")
+                Status::of(
+                    Reason::Unsupported,
+                    "store: this server runs without a store; `serve --store` gives it one",
+                )
             })?;
             Some((recorder, given.recording(conversation)?))
         }
