@@ -263,6 +263,17 @@ async fn a_call_over_grpc_is_told_with_its_action_and_the_status_it_ended_with()
         let told = (&event["calls"], &event["failed"], &event["code"]);
         assert_eq!(told, (&json!(2), &json!(1), &json!("OK")));
     }
+
+    let open = pb::OpenFrame { resume_token: b"nobody's".to_vec().into(), ..Default::default() };
+    let open = pb::Frame { body: Some(pb::frame::Body::Open(open)), ..Default::default() };
+    let open = futures::stream::iter([pb::OpenSessionRequest { frame: Some(open) }]);
+    let channel = connect(&served.grpc).await.unwrap();
+    let mut sessions = pb::peer_service_client::PeerServiceClient::new(channel);
+    let mut frames = sessions.open_session(open).await.unwrap().into_inner();
+    while frames.message().await.unwrap().is_some() {}
+    let event = served.event("call").await;
+    assert_eq!(event["rpc"], "a11.v1.PeerService/OpenSession");
+    assert_eq!(event["code"], "UNAVAILABLE", "{event}");
 }
 
 #[tokio::test]
