@@ -1,10 +1,9 @@
 //! The program `a11-grpc`: see [`a11_grpc::cli`].
 
-use std::{io::Write as _, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
-use a11_grpc::cli::Program;
+use a11_grpc::cli::{Complaints, Program};
 use anyhow::Context as _;
-use clap::Parser as _;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -13,16 +12,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    match run(Program::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::from(3)
-        }
-    }
+    let complaints = Complaints::of_command_line();
+    let program = match complaints.parse() {
+        Ok(program) => program,
+        Err(code) => return code,
+    };
+    run(program, complaints).unwrap_or_else(|error| {
+        complaints.tell(&format!("{error:#}"), None);
+        ExitCode::from(3)
+    })
 }
 
-fn run(program: Program) -> anyhow::Result<ExitCode> {
+fn run(program: Program, complaints: Complaints) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -33,12 +34,7 @@ fn run(program: Program) -> anyhow::Result<ExitCode> {
     Ok(match outcome {
         Ok(outcome) => outcome.into(),
         Err(failure) => {
-            if !failure.is_quiet() {
-                let _ = writeln!(std::io::stderr(), "error: {failure}");
-                if let Some(hint) = failure.hint() {
-                    let _ = writeln!(std::io::stderr(), "hint: {hint}");
-                }
-            }
+            complaints.failed(&failure);
             ExitCode::from(failure.exit_code())
         }
     })

@@ -525,6 +525,30 @@ async fn completions_know_the_commands() {
 
 #[cfg(unix)]
 #[tokio::test]
+async fn bash_completes_the_commands_and_the_flags_of_each() {
+    let script = NamedTempFile::new().unwrap();
+    std::fs::write(script.path(), run(&["completions", "bash"]).await.stdout).unwrap();
+    let check = async |words: &[&str], expected: &str| {
+        // What bash itself does at a tab.
+        const TAB: &str = r#"
+            source "$1"; shift
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+            function=$(complete -p a11-grpc | sed 's/.*-F \([^ ]*\).*/\1/')
+            "$function" a11-grpc "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+            printf '%s\n' "${COMPREPLY[@]}""#;
+        let args = [&["-c", TAB, "bash", script.path().to_str().unwrap(), "a11-grpc"], words];
+        let said = tokio::process::Command::new("bash").args(args.concat()).output().await.unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.lines().any(|line| line == expected), "{words:?}: {said:?}");
+    };
+    check(&["exec"], "execute").await;
+    check(&["serve", "--mcp-st"], "--mcp-stdio").await;
+    check(&["conversation", "sh"], "show").await;
+    check(&["conversation", "show", "--ht"], "--html").await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
 async fn a_reader_who_leaves_is_no_failure() {
     let mut child = program::command(&["completions", "zsh"])
         .stdout(std::process::Stdio::piped())

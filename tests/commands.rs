@@ -254,7 +254,10 @@ fn a_broken_action_is_refused_and_the_others_are_there() {
     check("", "actions.toml:3: one of `command` and `shell`");
     check("command = ['a']\nshell = 'b'", "one of `command` and `shell`");
     check("comand = ['a']", "actions.toml:4: unknown field `comand`");
-    check("command = ['a']\ntimeout = 3", "actions.toml:5: timeout: invalid type");
+    check(
+        "command = ['a']\ntimeout = 3",
+        "actions.toml:5: timeout: invalid type: integer `3`, expected a time in quotes",
+    );
     check("command = ['a']\ntimeout = '3'", "not a time such as");
     check("command = ['a', '{nope}']", "command[1]: there is no input \"nope\"");
     check("command = ['a']\nenv = { X = '{nope}' }", "env.X: there is no input \"nope\"");
@@ -263,7 +266,8 @@ fn a_broken_action_is_refused_and_the_others_are_there() {
     check("command = []", "the first item of `command`");
     check("command = ['a']\nstdin = { argument = 'x' }", "stdin: there is no input \"x\"");
     check("command = ['a']\nstdin = 'xml'", "actions.toml:5: stdin: \"none\", \"json\"");
-    check("command = ['a']\ninputs.x = { type = 'nope' }", "not a JSON Schema");
+    check("command = ['a']\ninputs.x = { type = 'int' }", "there are string, integer, number");
+    check("command = 'ls -l'", "a list of the program and its arguments");
     check("command = ['a']\ninputs.x = { typ = 'string' }", "unknown field `typ`");
     check("command = ['a']\ninputs.x = { type = 'integer', default = 'y' }", "does not fit");
     check("command = ['a']\ninputs.x = { required = true, default = 'y' }", "not required");
@@ -284,6 +288,7 @@ fn a_broken_file_is_refused_with_its_line() {
         assert!(error.to_string().contains(expected), "{error}");
     };
     check("\n[actions", "actions.toml:2");
+    check("[actions.a]\n[actions.a]", "actions.toml:2: [actions.a]: duplicate key");
     check("[action.x]", "no section `action`");
     check("actions = 3", "`actions` is a table");
     check("[builtin]\nshell = true", "actions.toml:2: unknown field `shell`");
@@ -294,7 +299,9 @@ fn a_broken_file_is_refused_with_its_line() {
 #[test]
 fn a_name_that_is_taken_is_refused() {
     let (registry, refused) = registry_of("[actions.http_fetch]\ncommand = ['true']", here());
-    assert!(refused[0].to_string().contains("registered already"), "{refused:?}");
+    let said = refused[0].to_string();
+    assert!(said.contains(":1: ") && said.contains("registered already"), "{said}");
+    assert!(said.contains("`http_fetch = false` under [builtin]"), "{said}");
     assert!(registry.entry("http_fetch").is_some() && registry.entry("shell_execute").is_none());
     let (registry, refused) =
         registry_of("[builtin]\nhttp_fetch = false\nshell_execute = true", here());

@@ -23,7 +23,7 @@ use a11_grpc::{
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a11-grpc"));
-    for variable in ["A11_SERVER", "A11_STORE", "A11_CONFIG", "A11_LOG"] {
+    for variable in ["A11_SERVER_URL", "A11_STORE", "A11_CONFIG", "A11_LOG"] {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null());
@@ -80,7 +80,12 @@ fn check_commands(folder: &Path, store: &str) {
     check(&["conversation", "import", "c", "in.jsonl"], "2 appended, 0 there already");
     check(&["conversation", "import", "c", "in.jsonl"], "0 appended, 2 there already");
     check(&["conversation", "list"], "2  c\n");
-    check(&["conversation", "show", "c"], "── user · a\nhello\n\n── model · m-1 · b\n<b>hi</b>\n");
+    // When it was appended stands in between.
+    let shown = check(&["conversation", "show", "c"], "── user · 2");
+    assert!(shown.contains("+00:00 · a\nhello\n\n── model · m-1 · 2"), "{shown}");
+    assert!(shown.ends_with("+00:00 · b\n<b>hi</b>\n\n"), "{shown}");
+    let json = check(&["conversation", "show", "c", "--json"], "\"id\":\"a\"");
+    assert_eq!(json.lines().count(), 2, "{json}");
     check(&["conversation", "show", "c", "--html", "c.html"], "");
     let page = std::fs::read_to_string(folder.join("c.html")).expect("written");
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
@@ -110,9 +115,10 @@ fn pictures_are_noted_in_a_transcript_and_shown_on_its_page() {
     let result = base64::encode(result.to_string().as_bytes());
     let (png, svg) = (picture("image/png", PNG), picture("image/svg+xml", "PHN2Zy8+"));
     let elsewhere = r#"{"ref":"https://example.com/a.png","metadata":{"mimetype":"image/png"}}"#;
+    const AT: &str = "\"created_at_millis\":0";
     let lines = format!(
-        "{{\"id\":\"a\",\"role\":\"user\",\"content\":[{png},{svg},{elsewhere}]}}\n\
-         {{\"id\":\"b\",\"role\":\"user\",\"content\":[{}]}}\n",
+        "{{\"id\":\"a\",{AT},\"role\":\"user\",\"content\":[{png},{svg},{elsewhere}]}}\n\
+         {{\"id\":\"b\",{AT},\"role\":\"user\",\"content\":[{}]}}\n",
         picture("application/json", &result),
     );
     std::fs::write(folder.path().join("in.jsonl"), lines).expect("written");
@@ -123,8 +129,9 @@ fn pictures_are_noted_in_a_transcript_and_shown_on_its_page() {
         output
     };
     run(&["import", "c", "in.jsonl"]);
-    let shown = "── user · a\n[picture: image/png, 69 bytes]\n[picture: image/svg+xml, 6 bytes]\n\
-        [picture: https://example.com/a.png]\n\n── tools · b\n✓ c1 OK\n\
+    let shown = "── user · 1970-01-01T00:00:00+00:00 · a\n[picture: image/png, 69 bytes]\n\
+        [picture: image/svg+xml, 6 bytes]\n[picture: https://example.com/a.png]\n\n\
+        ── tools · 1970-01-01T00:00:00+00:00 · b\n✓ c1 OK\n\
         [picture: image/png, 69 bytes]\n\n";
     assert_eq!(run(&["show", "c"]), shown);
     run(&["show", "c", "--html", "c.html"]);

@@ -16,7 +16,7 @@ struct Ended {
 
 fn run(folder: &Path, arguments: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a11-grpc"));
-    for variable in ["A11_SERVER", "A11_STORE", "A11_CONFIG", "A11_LOG"] {
+    for variable in ["A11_SERVER_URL", "A11_STORE", "A11_CONFIG", "A11_LOG"] {
         command.env_remove(variable);
     }
     let ended = command.current_dir(folder).args(arguments).output().expect("runs");

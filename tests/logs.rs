@@ -213,6 +213,95 @@ async fn calls_over_mcp_stand_beside_those_of_grpc() {
     assert_eq!(of_sdk, None);
 }
 
+/// An action that fails, to be called in each of the ways.
+const BROKEN: &str = "[actions.broken]\ncommand = ['false']\n[actions.fine]\ncommand = ['true']\n";
+
+#[tokio::test]
+async fn a_call_over_grpc_is_told_with_its_action_and_the_status_it_ended_with() {
+    use a11_grpc::{client::actions, wire::pb};
+    let config = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    std::fs::write(config.path(), BROKEN).unwrap();
+    let path = config.path().to_str().unwrap();
+    let mut served = Served::start(&["--log-format", "json", "--config", path]).await;
+    let mut client = actions(connect(&served.grpc).await.unwrap());
+    let action = || "broken".to_owned();
+
+    let request = pb::RunActionRequest { action: action(), ..Default::default() };
+    client.run_action(request).await.unwrap_err();
+    let request = pb::StreamActionRequest { action: action(), ..Default::default() };
+    let mut events = client.stream_action(request).await.unwrap().into_inner();
+    while events.message().await.unwrap().is_some() {}
+    let message = pb::call_action_request::Message::Start(pb::CallStart {
+        action: action(),
+        ..Default::default()
+    });
+    let start = pb::CallActionRequest { message: Some(message) };
+    let calls = client.call_action(futures::stream::iter([start])).await.unwrap();
+    let mut events = calls.into_inner();
+    while events.message().await.unwrap().is_some() {}
+    for rpc in ["RunAction", "StreamAction", "CallAction"] {
+        let event = served.event("call").await;
+        assert_eq!(event["rpc"], format!("a11.v1.ActionService/{rpc}"));
+        assert_eq!((&event["action"], &event["code"]), (&json!("broken"), &json!("UNKNOWN")));
+        assert!(event["client"].as_str().unwrap().contains("tonic"), "{event}");
+    }
+
+    let call = |id, name| json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+    let reply = json!({"role": "assistant", "content": [call("a", "broken"), call("b", "fine")]});
+    let round = || pb::ExecuteActionsFromInteractionRequest {
+        interaction_json: reply.to_string(),
+        allowed_actions: vec![".*".to_owned()],
+        ..Default::default()
+    };
+    client.execute_actions_from_interaction(round()).await.unwrap();
+    let request = pb::StreamActionsFromInteractionRequest { request: Some(round()) };
+    let mut events = client.stream_actions_from_interaction(request).await.unwrap().into_inner();
+    while events.message().await.unwrap().is_some() {}
+    for rpc in ["ExecuteActionsFromInteraction", "StreamActionsFromInteraction"] {
+        let event = served.event("call").await;
+        assert_eq!(event["rpc"], format!("a11.v1.ActionService/{rpc}"));
+        let told = (&event["calls"], &event["failed"], &event["code"]);
+        assert_eq!(told, (&json!(2), &json!(1), &json!("OK")));
+    }
+
+    let open = pb::OpenFrame { resume_token: b"nobody's".to_vec().into(), ..Default::default() };
+    let open = pb::Frame { body: Some(pb::frame::Body::Open(open)), ..Default::default() };
+    let open = futures::stream::iter([pb::OpenSessionRequest { frame: Some(open) }]);
+    let channel = connect(&served.grpc).await.unwrap();
+    let mut sessions = pb::peer_service_client::PeerServiceClient::new(channel);
+    let mut frames = sessions.open_session(open).await.unwrap().into_inner();
+    while frames.message().await.unwrap().is_some() {}
+    let event = served.event("call").await;
+    assert_eq!(event["rpc"], "a11.v1.PeerService/OpenSession");
+    assert_eq!(event["code"], "UNAVAILABLE", "{event}");
+}
+
+#[tokio::test]
+async fn an_mcp_server_that_stays_away_is_told_of_once_and_why() {
+    // Bound and dropped, so that nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = format!("http://{free}/mcp");
+    let log = ["--log-format", "json", "--log", "info,a11_grpc=debug", "--mcp-server", &away];
+    let mut served = Served::start(&log).await;
+    let mut levels = vec![];
+    let lines = served.said.clone().into_iter();
+    let mut seen: std::collections::VecDeque<String> = lines.collect();
+    while levels.len() < 2 {
+        let line = match seen.pop_front() {
+            Some(line) => line,
+            None => served.line().await,
+        };
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert!(!line["target"].as_str().unwrap().starts_with("rmcp"), "{line}");
+        if line["fields"]["message"] == "an MCP server is away" {
+            let fault = line["fields"]["fault"].as_str().unwrap();
+            assert!(fault.contains("refused") && !fault.contains("rmcp"), "{fault}");
+            levels.push(line["level"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(levels, ["WARN", "DEBUG"]);
+}
+
 #[tokio::test]
 async fn a_name_that_a_peer_chose_stays_on_its_line() {
     let mut served = Served::start(&[]).await;

@@ -13,7 +13,7 @@ use a11_grpc::{
     client,
     serve::{Ending, Limits, Options, Server, Tls, in_process},
     wire::{
-        Status,
+        Code, Reason, Status,
         pb::{
             self, action_service_client::ActionServiceClient, frame::Body,
             peer_service_client::PeerServiceClient, stream_action_response::Event,
@@ -356,6 +356,17 @@ async fn browsers_call_over_grpc_web_where_their_page_may() {
 }
 
 #[tokio::test]
+async fn who_asks_in_plain_http_is_told_what_is_here() {
+    let running = start(options(Arc::default())).await;
+    let mut connection = TcpStream::connect(&running.address).await.unwrap();
+    let request = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    connection.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    soon(connection.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("it speaks gRPC"), "{answer}");
+}
+
+#[tokio::test]
 async fn tls_proves_the_server() {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -375,6 +386,22 @@ async fn tls_proves_the_server() {
     // Nobody on the web vouches for it.
     let error = client::connect(&url).await.unwrap_err().to_string();
     assert!(error.contains(&url) && error.to_lowercase().contains("certificate"), "{error}");
+    let ran = program::run(&["actions", "--server", &url]).await;
+    assert!(ran.code == 3 && ran.stderr.contains("SSL_CERT_FILE="), "{}", ran.stderr);
+    let ran = program::run(&["actions", "--server", &running.address]).await;
+    assert!(ran.code == 3 && ran.stderr.contains("UNAVAILABLE"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("https://"), "{}", ran.stderr);
+    let clear = start(options(Arc::new(Registry::new()))).await;
+    let ran = program::run(&["actions", "--server", &format!("https://{}", clear.address)]).await;
+    assert!(ran.code == 3 && ran.stderr.contains("try http://"), "{}", ran.stderr);
+    let listed = program::command(&["actions", "--server", &url])
+        .env("SSL_CERT_FILE", "/nowhere/at/all.pem")
+        .stderr(Stdio::piped())
+        .output();
+    let listed = soon(listed).await.unwrap();
+    let said = String::from_utf8_lossy(&listed.stderr).into_owned();
+    assert!(said.contains("SSL_CERT_FILE=/nowhere/at/all.pem"), "{said}");
+    assert_eq!(listed.status.code(), Some(2), "{said}");
 
     let roots = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(roots.path(), cert.pem()).unwrap();
@@ -410,8 +437,13 @@ async fn serve(listen: &str) -> (tokio::process::Child, String, Said, Vec<String
 
 #[cfg(unix)]
 fn terminate(child: &tokio::process::Child) {
+    signal(child, rustix::process::Signal::TERM);
+}
+
+#[cfg(unix)]
+fn signal(child: &tokio::process::Child, signal: rustix::process::Signal) {
     let id = rustix::process::Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(id, signal).unwrap();
 }
 
 #[cfg(unix)]
@@ -426,6 +458,87 @@ async fn the_program_serves_until_it_is_told_to_stop() {
     assert_eq!((ran.code, ran.stdout_bytes), (2, vec![]), "{}", ran.stderr);
     terminate(&child);
     assert_eq!(soon(child.wait()).await.unwrap().code(), Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_terminal_that_goes_stops_the_program_in_order_unless_it_is_to_stay() {
+    use rustix::process::Signal;
+    let (mut child, _, mut said, _) = serve("127.0.0.1:0").await;
+    signal(&child, Signal::HUP);
+    while !soon(said.next_line()).await.unwrap().unwrap().contains("shutting down") {}
+    assert_eq!(soon(child.wait()).await.unwrap().code(), Some(0));
+
+    let mut kept = tokio::process::Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" serve --listen 127.0.0.1:0"])
+        .arg(env!("CARGO_BIN_EXE_a11-grpc"))
+        .env_remove("A11_CONFIG")
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(kept.stderr.take().unwrap()).lines();
+    let line = soon(said.next_line()).await.unwrap().unwrap();
+    let address = line.strip_prefix("listening on ").expect("where").to_owned();
+    signal(&kept, Signal::HUP);
+    let listed = actions(&address).await.list_actions(pb::ListActionsRequest::default()).await;
+    assert!(listed.is_ok(), "{listed:?}");
+    terminate(&kept);
+    assert_eq!(soon(kept.wait()).await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn nothing_is_said_to_listen_before_all_of_it_can() {
+    let held = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = held.local_addr().unwrap().to_string();
+    let check = async |flags: &[&str], code: i32, told: &str| {
+        let args = [&["serve", "--listen", "127.0.0.1:0"], flags].concat();
+        let ran = program::run(&args).await;
+        assert_eq!(ran.code, code, "{flags:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{flags:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("listening"), "{flags:?}: {}", ran.stderr);
+    };
+    check(&["--mcp", &taken], 3, "for MCP").await;
+    check(&["--mcp", "127.0.0.1:0", "--mcp-allow", "("], 2, "--mcp-allow").await;
+    check(&["--mcp", "127.0.0.1:0", "--mcp-accept-header", "("], 2, "--mcp-accept-header").await;
+    // Flags that would say nothing.
+    for flag in ["--mcp-allow=x", "--mcp-accept-header=x", "--mcp-deadline=1s", "--mcp-no-describe"]
+    {
+        check(&[flag], 2, "--mcp").await;
+    }
+    check(&["--mcp-stdio", "--mcp-allow-host=a.example"], 2, "--mcp ").await;
+
+    let file = |text: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    };
+    let pair = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (one, other, no_pem) = (pair(), pair(), file("x"));
+    let (cert, key) = (file(&one.cert.pem()), file(&other.signing_key.serialize_pem()));
+    let path = |file: &tempfile::NamedTempFile| file.path().to_str().unwrap().to_owned();
+    let (cert, key, no_pem) = (path(&cert), path(&key), path(&no_pem));
+    check(&["--tls-cert", &cert, "--tls-key", &key], 2, "is not that of the certificate").await;
+    check(&["--tls-cert", &no_pem, "--tls-key", &key], 2, &no_pem).await;
+    check(&["--tls-cert", &cert, "--tls-key", &no_pem], 2, &no_pem).await;
+}
+
+#[tokio::test]
+async fn what_ends_a_program_that_logs_for_machines_is_json_too() {
+    let held = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = held.local_addr().unwrap().to_string();
+    let check = async |args: &[&str], code: i32, told: &str| {
+        let ran = program::run(&[&["serve", "--log-format=json"], args].concat()).await;
+        assert_eq!(ran.code, code, "{}", ran.stderr);
+        let lines = ran.stderr.lines().map(serde_json::from_str::<serde_json::Value>);
+        let last = lines.map(|line| line.unwrap_or_else(|_| panic!("{}", ran.stderr))).last();
+        let last = last.unwrap();
+        assert_eq!(last["level"], "ERROR", "{last}");
+        assert!(last["fields"]["message"].as_str().unwrap().contains(told), "{last}");
+    };
+    check(&["--listen", &taken, "--log", "off"], 3, "cannot listen on").await;
+    check(&["--frobnicate"], 2, "--frobnicate").await;
+    check(&["--config", "/nowhere/at/all.toml"], 2, "/nowhere/at/all.toml").await;
 }
 
 #[cfg(unix)]
@@ -444,6 +557,58 @@ async fn a_second_signal_ends_the_program_at_once() {
     terminate(&child);
     assert_eq!(soon(child.wait()).await.unwrap().code(), Some(143));
     drop(open);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_peer_whose_call_outlasts_the_shutdown_is_told_so_at_once() {
+    let config = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    let nap = "[actions.nap]\ncommand = ['sh', '-c', 'echo begun >&2; exec sleep 600']\n";
+    std::fs::write(config.path(), nap).unwrap();
+    let path = config.path().to_str().unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--shutdown-timeout", "200ms"];
+    let args = [&args[..], &["--config", path]].concat();
+    let mut child = program::command(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = soon(said.next_line()).await.unwrap().unwrap();
+    let address = line.strip_prefix("listening on ").expect("where");
+    let client = client::Client::connect(client::connect(address).await.unwrap()).await.unwrap();
+    let mut call = client.call("nap").start().await.unwrap();
+    while !matches!(soon(call.next_event()).await, Some(a11_grpc::action::Event::Log(_))) {}
+
+    terminate(&child);
+    let Status { code, reason, message, .. } = soon(call.finished()).await;
+    assert_eq!((code, reason), (Code::Unavailable, Reason::PeerLost), "{message}");
+    assert!(message.contains("shutting down"), "{message}");
+    assert_eq!(soon(child.wait()).await.unwrap().code(), Some(0));
+    let mut cut = false;
+    while let Some(line) = soon(said.next_line()).await.unwrap() {
+        cut |= line.contains("time was up");
+    }
+    assert!(cut, "the call was not cut off");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_command_whose_server_stops_under_its_call_says_so() {
+    let config = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    let nap = "[actions.nap]\ncommand = ['sh', '-c', 'echo begun >&2; exec sleep 600']\n";
+    std::fs::write(config.path(), nap).unwrap();
+    let flags = ["--shutdown-timeout", "200ms", "--config", config.path().to_str().unwrap()];
+    let server = program::serving(&flags, &[]).await;
+    let mut call = program::command(&["call", "nap", "--server", &server.address])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(call.stderr.take().unwrap()).lines();
+    while !soon(said.next_line()).await.unwrap().unwrap().contains("begun") {}
+    terminate(&server.child);
+    let mut rest = String::new();
+    while let Some(line) = soon(said.next_line()).await.unwrap() {
+        rest.push_str(&line);
+    }
+    assert_eq!(soon(call.wait()).await.unwrap().code(), Some(3), "{rest}");
+    assert!(rest.contains("UNAVAILABLE") && !rest.contains("does a gRPC server"), "{rest}");
 }
 
 #[cfg(unix)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 pub use super::command_error::CommandError;
 use super::{
-    declaration::{Declaration, Item, OutputForm, Stdin, StdinArgument, StdinWord},
+    declaration::{Declaration, Item, Items, OutputForm, Stdin, StdinArgument, StdinWord},
     input::Input,
     plan::{Feed, Plan},
     template::{Arguments, Template},
@@ -70,7 +70,7 @@ impl Command {
             return Err(CommandError::InputAsVariable(input.name.clone()));
         }
         let (program, items) = match (command, shell) {
-            (Some(command), None) => parse_command(command, directory, &known)?,
+            (Some(Items(command)), None) => parse_command(command, directory, &known)?,
             (None, Some(text)) => {
                 if let Some(input) = known.iter().find(|input| has_placeholder(&text, &input.name))
                 {

@@ -1,7 +1,7 @@
 //! A command action as the config file writes it, key by key. What it means is
 //! checked in [`command`](super::command).
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,7 +24,8 @@ pub(crate) struct Declaration {
     #[serde(default)]
     pub(super) description: String,
     /// The program and its arguments, each a template. This or `shell`.
-    pub(super) command: Option<Vec<Item>>,
+    #[serde(default)]
+    pub(super) command: Option<Items>,
     /// A text for `/bin/sh -c`. Arguments reach it as variables, never as text.
     pub(super) shell: Option<String>,
     #[serde(default)]
@@ -54,6 +55,33 @@ pub(crate) struct Declaration {
     pub(super) idempotent: bool,
     #[serde(default)]
     pub(super) inputs: BTreeMap<String, Spanned<InputDeclaration>>,
+}
+
+/// `command`.
+#[derive(Debug)]
+pub(super) struct Items(pub(super) Vec<Item>);
+
+// By hand, to say what else there is for a command line.
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Items;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a list of the program and its arguments, such as [\"ls\", \"-l\"]; \
+                     `shell` takes a command line",
+                )
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, seq: A) -> Result<Items, A::Error> {
+                let items = serde::de::value::SeqAccessDeserializer::new(seq);
+                Vec::deserialize(items).map(Items)
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
 }
 
 /// One item of `command`, or several that are left out together.
@@ -129,9 +157,27 @@ pub(super) struct InputDeclaration {
 }
 
 /// A time such as `500ms`, `30s`, `5m` or `2h`; more than none, a day at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeLimit(pub(crate) Duration);
+
+// By hand, to say how a number is written.
+impl<'de> Deserialize<'de> for TimeLimit {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = TimeLimit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time in quotes with its unit, such as \"10s\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<TimeLimit, E> {
+                TimeLimit::try_from(text.to_owned()).map_err(E::custom)
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
+}
 
 impl Default for TimeLimit {
     fn default() -> Self {

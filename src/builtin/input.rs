@@ -30,10 +30,16 @@ pub enum InputFault {
     /// A default that does not fit.
     #[error("the default does not fit: {0}")]
     Default(String),
+    /// A type that JSON Schema has not.
+    #[error("type {0:?} is none; there are {types}", types = TYPES.join(", "))]
+    Type(String),
     /// The schema is not one.
     #[error("not a JSON Schema: {0}")]
     Schema(String),
 }
+
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
 impl Input {
     /// The port that a declaration makes, and what a call needs to know of it.
@@ -54,6 +60,9 @@ impl Input {
         } = declared;
         if required && default.is_some() {
             return Err(InputFault::RequiredWithDefault);
+        }
+        if let Some(kind) = kind.as_deref().filter(|kind| !TYPES.contains(kind)) {
+            return Err(InputFault::Type(kind.to_owned()));
         }
         let says_parts = kind.is_some() || choices.is_some() || items.is_some();
         let says_schema = schema.is_some();

@@ -57,7 +57,7 @@ pub(super) struct Actions {
     mcp: bool,
 
     /// As `serve` has it: only actions whose whole name matches
-    #[arg(long, value_name = "PATTERN", requires = "mcp")]
+    #[arg(long, value_name = "PATTERN", value_parser = mcp::pattern, requires = "mcp")]
     mcp_allow: Vec<String>,
 
     /// As `serve` has it: without the actions' own documents
@@ -177,7 +177,8 @@ fn table(actions: &[pb::ActionSchema], hosts: &BTreeMap<String, pb::ActionHosts>
         [action.name.clone(), signature(action), run_by, description].map(|cell| clean(&cell))
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let (name, ports) = (width(0).unwrap_or(0), width(1).unwrap_or(0).min(MAX_PORTS_WIDTH));
+    let name = width(0).unwrap_or(0).min(MAX_NAME_WIDTH);
+    let ports = width(1).unwrap_or(0).min(MAX_PORTS_WIDTH);
     let run_by = width(2).unwrap_or(0).min(MAX_RUN_BY_WIDTH);
     rows.iter()
         .map(|[a, b, c, d]| match hosts.is_empty() {
@@ -188,7 +189,9 @@ fn table(actions: &[pb::ActionSchema], hosts: &BTreeMap<String, pb::ActionHosts>
         .collect()
 }
 
-/// Past this many columns a row's ports push its description aside alone.
+/// Past this many columns a row's name, or its ports, push aside what is after them
+/// alone.
+const MAX_NAME_WIDTH: usize = 32;
 const MAX_PORTS_WIDTH: usize = 48;
 /// The same of who runs it.
 const MAX_RUN_BY_WIDTH: usize = 24;

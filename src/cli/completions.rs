@@ -26,6 +26,12 @@ impl Completions {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Program::command(), "a11-grpc", &mut script);
+        if self.shell == Shell::Bash {
+            // The names that the script gives commands, and those it looks for, differ where
+            // the program's name has a hyphen (clap_complete 4.6.12).
+            let text = String::from_utf8_lossy(&script);
+            script = text.replace("a11__subcmd__grpc", "a11__grpc").into_bytes();
+        }
         Output::stdout().write(&script)?;
         Ok(Outcome::Done)
     }

@@ -1,6 +1,7 @@
 //! `conversation`: what a store keeps, on a server or opened here.
 
 use std::{
+    collections::BTreeMap,
     io::{self, IsTerminal as _, Write as _},
     path::PathBuf,
 };
@@ -57,6 +58,9 @@ enum Command {
         /// Write one self-contained page to this file instead
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
+        /// Print portable JSON, an interaction a line
+        #[arg(long, conflicts_with = "html")]
+        json: bool,
     },
     /// Print what a conversation has, and then what comes
     Watch {
@@ -105,10 +109,17 @@ impl ConversationArgs {
         };
         match self.command {
             Command::List { prefix } => list(client, prefix).await?,
-            Command::Show { name, html } => show(client, name, html).await?,
+            Command::Show { name, html, json } => {
+                let form = match (&html, json) {
+                    (Some(_), _) => Form::Page,
+                    (None, true) => Form::Json,
+                    (None, false) => Form::Text,
+                };
+                show(client, name, html, form).await?;
+            }
             Command::Watch { name, after, json } => {
-                let write = if json { json_line } else { text };
-                watch(client, name, after, write).await?;
+                let form = if json { Form::Json } else { Form::Text };
+                watch(client, name, after, form).await?;
             }
             Command::Export { name, output } => export(client, name, output).await?,
             Command::Import { name, file } => import(client, name, &file).await?,
@@ -144,8 +155,14 @@ async fn list(mut client: Client, name_prefix: String) -> Result<(), Failure> {
     }
 }
 
-async fn show(mut client: Client, name: String, html: Option<PathBuf>) -> Result<(), Failure> {
-    let as_page = html.is_some();
+async fn show(
+    mut client: Client,
+    name: String,
+    html: Option<PathBuf>,
+    form: Form,
+) -> Result<(), Failure> {
+    let as_page = form == Form::Page;
+    let mut written = Written::new(form);
     let mut output = Output::to(html);
     let mut after_position = 0;
     let mut start = Some(transcript::page_start(&name)).filter(|_| as_page);
@@ -161,9 +178,7 @@ async fn show(mut client: Client, name: String, html: Option<PathBuf>) -> Result
             output.write(start.as_bytes())?;
         }
         for record in page.records {
-            let step = transcript::Step::new(&interaction(record)?);
-            let shown = if as_page { transcript::html(&step) } else { transcript::text(&step) };
-            output.write(shown.as_bytes())?;
+            output.write(written.of(record)?.as_bytes())?;
         }
         after_position = page.next_after_position;
         if after_position == 0 {
@@ -183,8 +198,40 @@ fn interaction(record: pb::InteractionRecord) -> Result<Interaction, Failure> {
     }
 }
 
-fn text(interaction: &Interaction) -> Result<String, Failure> {
-    Ok(transcript::text(&transcript::Step::new(interaction)))
+/// How the interactions of a conversation are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Page,
+    Json,
+}
+
+/// Writes interactions one after the other.
+struct Written {
+    form: Form,
+    /// The actions of the calls so far, by call id.
+    names: BTreeMap<String, String>,
+}
+
+impl Written {
+    fn new(form: Form) -> Self {
+        Self { form, names: BTreeMap::new() }
+    }
+
+    fn of(&mut self, record: pb::InteractionRecord) -> Result<String, Failure> {
+        let appended_at = record.appended_at;
+        let interaction = interaction(record)?;
+        if self.form == Form::Json {
+            return json_line(&interaction);
+        }
+        let mut step = transcript::Step::new(&interaction);
+        step.appended_at(appended_at);
+        step.name_results(&mut self.names);
+        Ok(match self.form {
+            Form::Page => transcript::html(&step),
+            Form::Text | Form::Json => transcript::text(&step),
+        })
+    }
 }
 
 fn json_line(interaction: &Interaction) -> Result<String, Failure> {
@@ -197,15 +244,16 @@ async fn watch(
     mut client: Client,
     conversation: String,
     after_position: u64,
-    write: fn(&Interaction) -> Result<String, Failure>,
+    form: Form,
 ) -> Result<(), Failure> {
+    let mut written = Written::new(form);
     let form = RecordForm::Decoded as i32;
     let request = pb::WatchInteractionsRequest { conversation, after_position, form };
     let mut watched = client.watch_interactions(request).await?.into_inner();
     let mut output = Output::stdout();
     while let Some(response) = watched.message().await? {
         if let Some(Event::Record(record)) = response.event {
-            output.write(write(&interaction(record)?)?.as_bytes())?;
+            output.write(written.of(record)?.as_bytes())?;
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use tonic::{Request, transport::Channel};
 use super::{
     backend::Backend,
     duration::{duration, to_message},
-    exit::{Failure, Outcome},
+    exit::{Among, Failure, ONLY_BUILT_IN, Outcome},
     input::{InputError, Source},
     json,
     output::{Output, tell},
@@ -222,12 +222,18 @@ impl Execute {
         request
     }
 
-    /// Says how to allow what was refused for want of any `--allow`.
+    /// Says where to look for what was not found, and how to allow what was refused
+    /// for want of any `--allow`.
     async fn hint(
         &self,
         client: &mut ActionServiceClient<Channel>,
         summary: &pb::ExecuteActionsFromInteractionResponse,
     ) {
+        let is_unknown =
+            |result: &pb::CallResult| status_of(result).reason == Reason::UnknownAction;
+        if self.target.among() == Among::BuiltIn && summary.results.iter().any(is_unknown) {
+            tell(&format!("hint: {ONLY_BUILT_IN}"));
+        }
         if !self.allow.is_empty() {
             return;
         }

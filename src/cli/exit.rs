@@ -1,6 +1,13 @@
 //! How a command ends, and the exit code for it.
 
-use std::{borrow::Cow, error::Error, fmt::Write as _, io, path::PathBuf, process::ExitCode};
+use std::{
+    borrow::Cow,
+    error::Error,
+    fmt::Write as _,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use thiserror::Error;
 
@@ -10,7 +17,7 @@ use crate::config::ConfigError;
 use crate::interaction::{InteractionError, backend::ReplyError, store};
 use crate::mcp::{server_list::ServerListError, stdio::StdioError};
 use crate::runner::PatternError;
-use crate::serve::{BindError, ServeError, signals::Interruption};
+use crate::serve::{BindError, ServeError, TlsError, signals::Interruption};
 use crate::wire::{Code, Reason, Status};
 
 /// How a command that did its work ended.
@@ -105,8 +112,11 @@ pub enum Failure {
     #[error("{0} is not a valid interaction")]
     Invalid(String),
     /// The service refused the request, or the connection broke.
-    #[error("{}", status_text(.0))]
+    #[error("{}", Status::from(.0.clone()).summary())]
     Refused(tonic::Status),
+    /// The connection broke, or is none of gRPC.
+    #[error("UNAVAILABLE: the connection to the server broke: {0}")]
+    Broken(String),
     /// The server's answer breaks the contract.
     #[error("the server's answer is incomplete: {0}")]
     Answer(&'static str),
@@ -145,6 +155,16 @@ pub enum Failure {
     /// Nobody is there to be asked.
     #[error("nothing was deleted: give --yes, there is no terminal to ask on")]
     NotAsked,
+    /// Certificate and key cannot be served with.
+    #[error("{}", tls_text(certificate, key, source))]
+    Tls {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong with one, or both.
+        source: TlsError,
+    },
     /// The server did not come up.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -186,7 +206,13 @@ pub enum Failure {
 
 impl From<tonic::Status> for Failure {
     fn from(status: tonic::Status) -> Self {
-        Self::Refused(status)
+        match status.source() {
+            // Made here: no server answered it, and its code says how the transport failed.
+            Some(_) if status.code() != Code::DeadlineExceeded => {
+                Self::Broken(transport_text(&status))
+            }
+            Some(_) | None => Self::Refused(status),
+        }
     }
 }
 
@@ -202,19 +228,32 @@ impl Failure {
             Self::NotAnInteraction(_) => {
                 "a provider's raw reply is run with `a11-grpc execute FILE`".into()
             }
+            Self::Connect(ConnectError::Unreachable { cause, .. })
+                if cause.contains("InvalidContentType") =>
+            {
+                "it speaks no TLS; try http://".into()
+            }
+            Self::Connect(ConnectError::Unreachable { cause, .. })
+                if cause.contains("certificate") =>
+            {
+                "SSL_CERT_FILE=FILE names the roots to trust, PEM: an authority of your own, or the \
+                 server's own certificate"
+                    .into()
+            }
             Self::Connect(ConnectError::Unreachable { .. }) => {
                 "start one with `a11-grpc serve`, or leave --server away to run in process".into()
             }
             Self::UnknownAction { nearest, among, .. } => match (nearest, among) {
                 (Some(nearest), _) => format!("did you mean {nearest:?}?").into(),
                 (None, Among::Given) => "`a11-grpc actions` lists those there are".into(),
-                (None, Among::BuiltIn) => "only the built-in actions were looked through; give \
-                                           --server URL or --config FILE for others"
-                    .into(),
+                (None, Among::BuiltIn) => ONLY_BUILT_IN.into(),
             },
-            Self::Refused(status) if is_transport_fault(status) => {
-                "does a gRPC server run there? `a11-grpc serve` says its address when it starts"
-                    .into()
+            Self::Broken(cause) if is_cut(cause) => {
+                "it may have stopped, or been started anew".into()
+            }
+            Self::Broken(_) => NO_GRPC.into(),
+            Self::Refused(status) if status.message().contains("grpc-status header missing") => {
+                NO_GRPC.into()
             }
             _ => return None,
         })
@@ -245,7 +284,8 @@ impl Failure {
             | Self::NotAsked
             | Self::NoStore(_)
             | Self::Store(store::OpenError::UnknownEngine(_) | store::OpenError::InMemory(_))
-            | Self::Connect(ConnectError::Url { .. })
+            | Self::Connect(ConnectError::Url { .. } | ConnectError::Roots { .. })
+            | Self::Tls { .. }
             | Self::Bind(BindError::Tls(_)) => BAD_INPUT,
             Self::Refused(status) if is_before_start(Status::from(status.clone()).reason) => {
                 BAD_INPUT
@@ -255,6 +295,7 @@ impl Failure {
                 _ => OTHER_FAILURE,
             },
             Self::Answer(_)
+            | Self::Broken(_)
             | Self::Connect(ConnectError::Unreachable { .. })
             | Self::Write { .. }
             | Self::Bind(BindError::Listen { .. } | BindError::Serve(_))
@@ -296,18 +337,33 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Whether a status was made here, of an answer that is no gRPC or that never
-/// came.
-fn is_transport_fault(status: &tonic::Status) -> bool {
-    let text = status_text(status);
-    ["transport error", "h2 protocol error", "grpc-status header missing"]
-        .iter()
-        .any(|sign| text.contains(sign))
+/// What to do where an action was looked for without being told where.
+pub(super) const ONLY_BUILT_IN: &str = "only the built-in actions were looked through; give \
+                                        --server URL or --config FILE for others";
+
+/// Whether a connection broke that was one of gRPC before.
+fn is_cut(cause: &str) -> bool {
+    ["broken pipe", "connection reset", "error reading a body"].iter().any(|it| cause.contains(it))
 }
 
-/// The status, and what of the transport lies under it.
-fn status_text(status: &tonic::Status) -> String {
-    let mut text = Status::from(status.clone()).summary();
+const NO_GRPC: &str = "does a gRPC server run there? `a11-grpc serve` says its address when it \
+                       starts; where it speaks TLS, write https://HOST:PORT";
+
+/// What is wrong with a certificate or its key, and in which file.
+fn tls_text(certificate: &Path, key: &Path, fault: &TlsError) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
+    match fault {
+        TlsError::Certificate(_) => format!("--tls-cert {certificate}: {fault}"),
+        TlsError::Key(_) => format!("--tls-key {key}: {fault}"),
+        TlsError::Mismatch | TlsError::Pair(_) => {
+            format!("--tls-cert {certificate}, --tls-key {key}: {fault}")
+        }
+    }
+}
+
+/// What a status that was made here says, and what of the transport lies under it.
+fn transport_text(status: &tonic::Status) -> String {
+    let mut text = status.message().to_owned();
     let mut next = status.source();
     while let Some(cause) = next {
         let cause_text = cause.to_string();

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-use super::{exit::Failure, output::tell};
+use super::{exit::Failure, output::tell, program::Talk};
 
 /// How a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,24 +34,35 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The MCP SDK says at info what is of use to who works on it: it is asked for by
-/// name, or by a lower level.
+/// What the MCP SDK says is of use to who works on it, and this program says what
+/// is wrong in its own words: it is asked for by name, or by debug or trace for all.
 fn with_sdk(filter: &str) -> String {
-    let is_info = |part: &str| part.trim().eq_ignore_ascii_case("info");
-    if filter.split(',').any(is_info) && !filter.contains("rmcp") {
-        return format!("{filter},rmcp=warn");
+    let is_low =
+        |part: &str| ["debug", "trace"].iter().any(|level| part.trim().eq_ignore_ascii_case(level));
+    if filter.contains("rmcp") || filter.split(',').any(is_low) {
+        return filter.to_owned();
     }
-    filter.to_owned()
+    format!("{filter},rmcp=off")
 }
 
-/// Says something on standard error in the form of the log: as it is for people,
-/// as a log line for machines, which then read nothing else.
-pub(super) fn say(format: LogFormat, text: &str) {
-    match format {
-        LogFormat::Text => tell(text),
-        LogFormat::Json => match text.strip_prefix("warning: ") {
-            Some(warning) => tracing::warn!("{warning}"),
-            None => tracing::info!("{text}"),
-        },
+/// How a program that serves says something on standard error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Voice {
+    pub(super) format: LogFormat,
+    pub(super) talk: Talk,
+}
+
+impl Voice {
+    /// Says it in the form of the log: as it is for people, unless nothing is to be
+    /// said; as a log line for machines, which then read nothing else.
+    pub(super) fn say(self, text: &str) {
+        match (self.format, self.talk) {
+            (LogFormat::Text, Talk::Normal) => tell(text),
+            (LogFormat::Text, Talk::Quiet) => {}
+            (LogFormat::Json, _) => match text.strip_prefix("warning: ") {
+                Some(warning) => tracing::warn!("{warning}"),
+                None => tracing::info!("{text}"),
+            },
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use tokio::net::TcpListener;
 
 use super::{duration::duration, exit::Failure, input::Source};
@@ -15,13 +15,14 @@ use crate::mcp::{
     server_list::{self, from_argument},
     taking::Standing,
 };
-use crate::runner::AllowList;
+use crate::runner::{AllowList, PatternError};
 use crate::serve::Origin;
 use crate::wire::pb;
 
 /// How actions are served over MCP.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "MCP")]
+#[command(group = ArgGroup::new(SERVED).args(["mcp", "mcp_stdio"]).multiple(true))]
 pub(super) struct McpArgs {
     /// Serve the actions as MCP tools over Streamable HTTP, path /mcp; port 0
     /// takes a free one [default address: 127.0.0.1:8013]
@@ -37,28 +38,29 @@ pub(super) struct McpArgs {
 
     /// Serve only actions whose whole name matches this regular expression; can
     /// be given more than once [default: all]
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern, requires = SERVED)]
     mcp_allow: Vec<String>,
 
     /// Let clients set headers whose whole name matches this regular expression,
     /// beside those an action declares; can be given more than once.
     /// x-a11-deadline and x-a11-allowed-llm-actions are admitted only by these
     /// very names
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern, requires = SERVED)]
     mcp_accept_header: Vec<String>,
 
     /// How long a tool call may take
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "300s")]
+    #[arg(requires = SERVED)]
     mcp_deadline: Duration,
 
     /// Leave each action's own document off its tool
-    #[arg(long)]
+    #[arg(long, requires = SERVED)]
     mcp_no_describe: bool,
 
     /// Take MCP requests for this host too, beside this machine's loopback names:
     /// the one a proxy passes requests on for; `*` takes all. Can be given more
     /// than once
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]", requires = "mcp")]
     mcp_allow_host: Vec<String>,
 
     /// Take in the tools of this MCP server as actions, under their own names:
@@ -79,6 +81,15 @@ pub(super) struct McpArgs {
     /// there. Can be given more than once [default: none]
     #[arg(long, value_name = "PEER")]
     mcp_peer: Vec<PermittedPeer>,
+}
+
+/// The flags by which actions are served over MCP, without which the others say
+/// nothing.
+const SERVED: &str = "mcp_served";
+
+/// A pattern as it was given, once it is seen to be one.
+pub(super) fn pattern(text: &str) -> Result<String, PatternError> {
+    AllowList::new([text]).map(|_| text.to_owned())
 }
 
 impl McpArgs {

@@ -2,6 +2,7 @@
 //! gRPC: to a server, or to the same service in this process.
 
 mod program;
+mod complaint;
 mod exit;
 mod target;
 mod input;
@@ -25,5 +26,6 @@ mod interaction;
 mod conversation;
 mod completions;
 
+pub use complaint::Complaints;
 pub use exit::{Failure, Outcome};
 pub use program::Program;

@@ -18,7 +18,7 @@ pub(super) type Client = InteractionServiceClient<Channel>;
 /// environment.
 #[derive(Debug, Args)]
 pub(super) struct Place {
-    /// Use the store of the server at this address [env: A11_SERVER]
+    /// Use the store of the server at this address [env: A11_SERVER_URL]
     #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
     server: Option<String>,
 
@@ -51,7 +51,7 @@ impl Place {
         let store = match (&self.server, &self.store) {
             (Some(url), _) => return Ok(client::interactions(connect(url).await?)),
             (None, Some(store)) => Some(store.clone()),
-            (None, None) => match variable("A11_SERVER") {
+            (None, None) => match variable("A11_SERVER_URL") {
                 Some(url) => return Ok(client::interactions(connect(&url).await?)),
                 None => variable("A11_STORE"),
             },

@@ -7,7 +7,7 @@ use super::{
     actions, call, completions, conversation, execute,
     exit::{Failure, Outcome},
     interaction,
-    logging::{self, LogFormat},
+    logging::{self, LogFormat, Voice},
     serve,
 };
 use crate::serve::signals::Signals;
@@ -66,7 +66,7 @@ Exit codes:
   1  the work was done, but a call in it failed
   2  wrong usage or bad input: nothing was run
   3  the server cannot be reached, or another failure
-  130, 143  interrupted (SIGINT, SIGTERM)
+  129, 130, 143  interrupted (SIGHUP, SIGINT, SIGTERM)
 
 Standard output carries the result and nothing else; all the rest is on standard error.";
 
@@ -91,7 +91,7 @@ pub(super) enum Talk {
 }
 
 impl Program {
-    /// Runs the command. SIGINT and SIGTERM end it, and cancel what it runs when
+    /// Runs the command. SIGHUP, SIGINT and SIGTERM end it, and cancel what it runs when
     /// the runtime is dropped.
     ///
     /// # Errors
@@ -107,7 +107,10 @@ impl Program {
         let mut signals = Signals::watch().map_err(Failure::System)?;
         let work = match self.command {
             // It ends at a signal too, but in its own time.
-            Command::Serve(command) => return command.run(signals, self.log_format).await,
+            Command::Serve(command) => {
+                let voice = Voice { format: self.log_format, talk };
+                return command.run(signals, voice).await;
+            }
             Command::Execute(command) => command.run(talk).boxed_local(),
             Command::Actions(command) => command.run().boxed_local(),
             Command::Call(command) => command.run(talk).boxed_local(),

@@ -10,7 +10,7 @@ use super::{
     duration::duration,
     exit::{Failure, Outcome},
     input::Source,
-    logging::{LogFormat, say},
+    logging::Voice,
     mcp::{McpArgs, take_in},
     target::{Loaded, registry},
 };
@@ -28,8 +28,9 @@ use crate::serve::{BindError, Ending, Limits, Options, Origin, Server, Tls, sign
 /// one port. The address it listens on is said on standard error: `listening on 127.0.0.1:50051`.
 /// With --mcp or --mcp-stdio the same actions are MCP tools too.
 ///
-/// SIGINT or SIGTERM: health turns NOT_SERVING, no more connections are taken, accepted calls go on
-/// to their end for as long as --shutdown-timeout says. A second signal ends the program at once.
+/// SIGINT, SIGTERM or SIGHUP: health turns NOT_SERVING, no more connections are taken, accepted
+/// calls go on to their end for as long as --shutdown-timeout says. A second signal ends the program
+/// at once.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -49,11 +50,11 @@ Examples:
 There is no authentication yet: whoever reaches the port can run every action.")]
 pub(super) struct Serve {
     /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:50051]
-    #[arg(long, value_name = "HOST:PORT", env = "A11_LISTEN")]
+    #[arg(long, value_name = "HOST:PORT", env = "A11_LISTEN", hide_env_values = true)]
     listen: Option<String>,
 
     /// Serve the actions of this TOML file beside the built-in ones
-    #[arg(long, value_name = "FILE", env = "A11_CONFIG")]
+    #[arg(long, value_name = "FILE", env = "A11_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
 
     /// Refuse to start where an action or an MCP server would be left out because
@@ -75,7 +76,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// How long accepted calls may go on after SIGINT or SIGTERM
+    /// How long accepted calls may go on after SIGINT, SIGTERM or SIGHUP
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     shutdown_timeout: Duration,
 
@@ -112,12 +113,8 @@ fn positive(text: &str) -> Result<usize, &'static str> {
 }
 
 impl Serve {
-    pub(super) async fn run(
-        self,
-        mut signals: Signals,
-        format: LogFormat,
-    ) -> Result<Outcome, Failure> {
-        let said = |text: &str| say(format, text);
+    pub(super) async fn run(self, mut signals: Signals, voice: Voice) -> Result<Outcome, Failure> {
+        let said = |text: &str| voice.say(text);
         let Loaded { registry, mut servers, left_out } =
             registry(self.config.as_deref(), self.mcp.peers(), &said)?;
         let (listed, broken) = self.mcp.servers(&said).await?;
@@ -125,10 +122,18 @@ impl Serve {
         if self.strict && left_out + broken > 0 {
             return Err(Failure::LeftOut(left_out + broken));
         }
-        let server = self.grpc(registry.clone(), format).await?;
+        let server = self.grpc(registry.clone()).await?;
+        let mcp = Mcp::bind(&self, registry.clone()).await?;
+        // Whoever reads it may count on all of it.
+        if let Some(server) = &server {
+            if server.is_exposed() {
+                warn_exposed(server.address(), voice);
+            }
+            voice.say(&format!("listening on {}", server.address()));
+        }
         let _taken_in = take_in(servers, &registry);
         log_actions(&registry);
-        let mcp = Mcp::bind(&self, registry, format).await?;
+        mcp.say(voice);
 
         let stop = CancellationToken::new();
         let run = self.run_all(server, mcp, stop.clone());
@@ -137,12 +142,12 @@ impl Serve {
             ended = &mut run => return ended.map(|_| Outcome::Done),
             _ = signals.next() => {}
         }
-        say(format, "shutting down; accepted calls go on, a second signal ends them");
+        voice.say("shutting down; accepted calls go on, a second signal ends them");
         stop.cancel();
         tokio::select! {
             ended = &mut run => {
                 if ended? == Ending::Cut {
-                    say(format, "warning: time was up, calls that still ran were cancelled");
+                    voice.say("warning: time was up, calls that still ran were cancelled");
                 }
                 Ok(Outcome::Done)
             }
@@ -152,11 +157,7 @@ impl Serve {
 
     /// The gRPC server. A program that an MCP host launched is one of several,
     /// and has no port of its own unless it is given one.
-    async fn grpc(
-        &self,
-        registry: Arc<Registry>,
-        format: LogFormat,
-    ) -> Result<Option<Server>, Failure> {
+    async fn grpc(&self, registry: Arc<Registry>) -> Result<Option<Server>, Failure> {
         let listen = match (&self.listen, self.mcp.mcp_stdio) {
             (Some(listen), _) => listen.clone(),
             (None, false) => DEFAULT_LISTEN.to_owned(),
@@ -182,22 +183,24 @@ impl Serve {
             Some(_) | None => None,
         };
         let options = Options { listen, registry, limits, tls, allowed_origins, store };
-        let server = Server::bind(options).await?;
-        if server.is_exposed() {
-            warn_exposed(server.address(), format);
-        }
-        say(format, &format!("listening on {}", server.address()));
-        Ok(Some(server))
+        Ok(Some(Server::bind(options).await?))
     }
 
     async fn tls(&self) -> Result<Option<Tls>, Failure> {
-        Ok(match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some(Tls {
-                certificate: Source::File(certificate.clone()).read().await?.into(),
-                key: Source::File(key.clone()).read().await?.into(),
-            }),
-            _ => None,
-        })
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        let tls = Tls {
+            certificate: Source::File(certificate.clone()).read().await?.into(),
+            key: Source::File(key.clone()).read().await?.into(),
+        };
+        match tls.identity() {
+            Ok(_) => Ok(Some(tls)),
+            Err(source) => {
+                let (certificate, key) = (certificate.clone(), key.clone());
+                Err(Failure::Tls { certificate, key, source })
+            }
+        }
     }
 
     /// Serves until `stop`, or until the host of --mcp-stdio leaves, or one part
@@ -234,12 +237,12 @@ impl Serve {
     }
 }
 
-fn warn_exposed(address: SocketAddr, format: LogFormat) {
+fn warn_exposed(address: SocketAddr, voice: Voice) {
     let text = format!(
         "warning: {address} can be reached from other machines, and there is no authentication \
          yet: whoever reaches it can run every action"
     );
-    say(format, &text);
+    voice.say(&text);
 }
 
 /// What is served from the start, for whoever reads the log later.
@@ -257,11 +260,7 @@ struct Mcp {
 }
 
 impl Mcp {
-    async fn bind(
-        args: &Serve,
-        registry: Arc<Registry>,
-        format: LogFormat,
-    ) -> Result<Self, Failure> {
+    async fn bind(args: &Serve, registry: Arc<Registry>) -> Result<Self, Failure> {
         let mut http = args.mcp.http(&args.allow_origin);
         if !args.mcp.is_served() {
             return Ok(Self { server: None, listener: None, http });
@@ -270,13 +269,18 @@ impl Mcp {
         http.identity = identity.map_err(BindError::from)?;
         let server = Some(args.mcp.server(registry)?);
         let listener = args.mcp.listener().await?;
-        if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) {
-            if !address.ip().is_loopback() {
-                warn_exposed(address, format);
-            }
-            let scheme = if http.identity.is_some() { "https" } else { "http" };
-            say(format, &format!("MCP on {scheme}://{address}{PATH}"));
-        }
         Ok(Self { server, listener, http })
+    }
+
+    /// Says where it is.
+    fn say(&self, voice: Voice) {
+        let listener = self.listener.as_ref();
+        if let Some(address) = listener.and_then(|listener| listener.local_addr().ok()) {
+            if !address.ip().is_loopback() {
+                warn_exposed(address, voice);
+            }
+            let scheme = if self.http.identity.is_some() { "https" } else { "http" };
+            voice.say(&format!("MCP on {scheme}://{address}{PATH}"));
+        }
     }
 }

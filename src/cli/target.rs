@@ -29,7 +29,7 @@ pub(super) struct Target {
     /// Use the server at this address: HOST:PORT, http://HOST:PORT, or
     /// https://HOST[:PORT], whose certificate is
     /// checked against the roots of the system, or of the file that
-    /// SSL_CERT_FILE names [env: A11_SERVER]
+    /// SSL_CERT_FILE names [env: A11_SERVER_URL]
     #[arg(long, value_name = "URL", conflicts_with = "config", help_heading = HEADING)]
     server: Option<String>,
 
@@ -46,7 +46,8 @@ impl Target {
     /// Whether anything says where to look.
     pub(super) fn among(&self) -> Among {
         let named = self.server.is_some() || self.config.is_some();
-        match named || ["A11_SERVER", "A11_CONFIG"].into_iter().any(|it| variable(it).is_some()) {
+        match named || ["A11_SERVER_URL", "A11_CONFIG"].into_iter().any(|it| variable(it).is_some())
+        {
             true => Among::Given,
             false => Among::BuiltIn,
         }
@@ -58,7 +59,9 @@ impl Target {
         let server = match (&self.server, &self.config) {
             (Some(server), _) => Some(server.clone()),
             (None, Some(_)) => None,
-            (None, None) => variable("A11_SERVER").map(|url| url.to_string_lossy().into_owned()),
+            (None, None) => {
+                variable("A11_SERVER_URL").map(|url| url.to_string_lossy().into_owned())
+            }
         };
         let channel = match server {
             Some(url) => connect(&url).await?,

@@ -1,7 +1,8 @@
 //! Connecting to a server by URL.
 
-use std::time::Duration;
+use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
+use rustls::pki_types::{CertificateDer, pem, pem::PemObject as _};
 use thiserror::Error;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
@@ -26,6 +27,14 @@ pub enum ConnectError {
         url: String,
         /// What is wrong with it.
         fault: UrlFault,
+    },
+    /// `SSL_CERT_FILE` names a file that holds no certificates.
+    #[error("SSL_CERT_FILE={}: {fault}", path.display())]
+    Roots {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: RootsFault,
     },
     /// Nobody answers there, or not as a server should.
     #[error("cannot reach the server at {url}: {cause}")]
@@ -57,13 +66,24 @@ pub enum UrlFault {
     Port,
 }
 
+/// What is wrong with a file of certificates.
+#[derive(Debug, Error)]
+pub enum RootsFault {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// It is no PEM.
+    #[error("no certificate can be read there: {0}")]
+    Pem(#[from] pem::Error),
+}
+
 /// Connects to `http://HOST[:PORT]`, `https://HOST[:PORT]` or, without TLS,
 /// `HOST:PORT`. A certificate is checked against the roots of the system, or of
 /// the file that `SSL_CERT_FILE` names, and those of the web.
 ///
 /// # Errors
-/// Where the address is none, or nobody answers there within
-/// [`CONNECT_TIMEOUT`].
+/// Where the address is none, `SSL_CERT_FILE` names no certificates, or nobody
+/// answers there within [`CONNECT_TIMEOUT`].
 pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
     let address =
         normalise(url).map_err(|fault| ConnectError::Url { url: url.to_owned(), fault })?;
@@ -77,6 +97,8 @@ pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     if address.starts_with("https:") {
+        // The system's roots would be left out without a word.
+        check_roots(std::env::var_os("SSL_CERT_FILE")).await?;
         let web = ClientTlsConfig::new().with_webpki_roots();
         endpoint = endpoint
             .clone()
@@ -89,6 +111,20 @@ pub async fn connect(url: &str) -> Result<Channel, ConnectError> {
         Ok(connected) => connected.map_err(|error| unreachable(causes(&error))),
         Err(_) => Err(unreachable(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()))),
     }
+}
+
+/// Sees to it that the file which names roots has some.
+async fn check_roots(named: Option<OsString>) -> Result<(), ConnectError> {
+    let Some(path) = named.filter(|path| !path.is_empty()).map(PathBuf::from) else {
+        return Ok(());
+    };
+    let read = async {
+        let text = tokio::fs::read(&path).await?;
+        let mut certificates = CertificateDer::pem_slice_iter(&text);
+        certificates.next().unwrap_or(Err(pem::Error::NoItemsFound))?;
+        Ok(())
+    };
+    read.await.map_err(|fault| ConnectError::Roots { path, fault })
 }
 
 /// The address as a URL of scheme, host and port.

@@ -16,7 +16,7 @@ mod call;
 mod tools;
 
 pub use call::ClientCall;
-pub use connect::{CONNECT_TIMEOUT, ConnectError, connect};
+pub use connect::{CONNECT_TIMEOUT, ConnectError, RootsFault, UrlFault, connect};
 pub use peer::{Client, Peer};
 pub use pipe::pipe;
 

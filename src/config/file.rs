@@ -17,6 +17,7 @@
 //! ```
 
 use std::{
+    collections::BTreeMap,
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -39,6 +40,7 @@ use crate::builtin::{
     FetchOptions,
     command::{Command, CommandError},
     declaration::{ByteLimit, TimeLimit},
+    http_fetch, shell_execute,
 };
 use crate::mcp::{McpSource, PermittedPeer, server_list::ServerFault};
 
@@ -58,6 +60,8 @@ pub struct Config {
     pub http_fetch: Option<FetchOptions>,
     /// Whether models may run what they like.
     pub shell_execute: ShellExecute,
+    /// Where each command begins, by name.
+    pub places: BTreeMap<String, Place>,
 }
 
 /// Whether `shell_execute` is there.
@@ -124,8 +128,29 @@ pub enum Fault {
         error: ServerFault,
     },
     /// It cannot be registered beside the others.
-    #[error("{0}")]
-    Register(#[from] RegisterError),
+    #[error("{}{error}{}", at_place(at), built_in(error))]
+    Register {
+        /// Where it begins; absent for an action that the file does not have.
+        at: Option<Place>,
+        /// What is wrong.
+        error: RegisterError,
+    },
+}
+
+fn at_place(at: &Option<Place>) -> String {
+    at.as_ref().map(|at| format!("{at}: ")).unwrap_or_default()
+}
+
+/// What to do about a name that a built-in action has.
+fn built_in(error: &RegisterError) -> String {
+    match error {
+        RegisterError::NameTaken(name)
+            if [http_fetch::NAME, shell_execute::NAME].contains(&name.as_str()) =>
+        {
+            format!("; it is built in, and `{name} = false` under [builtin] leaves it out")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Why a config file was refused as a whole.
@@ -153,6 +178,7 @@ impl Default for Config {
             refused: vec![],
             http_fetch: Some(FetchOptions::default()),
             shell_execute: ShellExecute::Off,
+            places: BTreeMap::new(),
         }
     }
 }
@@ -248,6 +274,9 @@ impl Config {
         for (name, declaration) in declared {
             let at = source.place(name.span().start);
             let name = name.into_inner().into_owned();
+            if part == Part::Action {
+                self.places.insert(name.clone(), at.clone());
+            }
             match D::deserialize(toml::de::ValueDeserializer::from(declaration))
                 .map_err(|error| Fault::Key(source.error(&error)))
                 .and_then(|declaration| make(at, &name, declaration))

@@ -18,13 +18,21 @@ use crate::mcp::Dialler;
 /// are registered, and the registry dials the MCP servers that it may. Those to
 /// take in are the caller's: see [`Taking`](crate::mcp::Taking).
 pub fn register(registry: &Registry, config: Config) -> Vec<Refused> {
-    let Config { commands, mut refused, http_fetch, shell_execute, mcp_servers: _, mcp_peers } =
-        config;
+    let Config {
+        commands,
+        mut refused,
+        http_fetch,
+        shell_execute,
+        mcp_servers: _,
+        mcp_peers,
+        mut places,
+    } = config;
     registry.set_dialler(Dialler::new(mcp_peers));
     let mut note = |action: &str, registered: Result<(), RegisterError>| {
         if let Err(error) = registered {
             let name = action.to_owned();
-            refused.push(Refused { part: Part::Action, name, fault: Fault::Register(error) });
+            let fault = Fault::Register { at: places.remove(action), error };
+            refused.push(Refused { part: Part::Action, name, fault });
         }
     };
     if let Some(options) = http_fetch {

@@ -56,7 +56,9 @@ impl Source<'_> {
     pub(super) fn fault(&self, offset: usize, message: String) -> KeyError {
         let at = self.place(offset);
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
-        let key = line.split_once('=').map(|(key, _)| key.trim());
+        let is_header = line.trim_start().starts_with('[');
+        let key = line.split_once('=').map(|(key, _)| key).or(is_header.then_some(line));
+        let key = key.map(str::trim);
         let key = key.filter(|key| key.len() <= 64 && !message.contains(&format!("`{key}`")));
         KeyError { at, key: key.map_or(String::new(), |key| format!("{key}: ")), message }
     }

@@ -1,15 +1,17 @@
-//! One log line a call, be it of gRPC or MCP, at its end: which, with what code,
-//! after how long.
+//! One log line a call, be it of gRPC or MCP, at its end: which, of what action and
+//! for whom, with what code, after how long.
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Instant,
 };
 
 use futures::{TryFutureExt as _, future::MapOk};
-use http::{HeaderMap, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response, header::USER_AGENT};
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tower::{Layer, Service};
 
 use crate::wire::{Code, status::code_name};
@@ -45,8 +47,11 @@ where
         self.0.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<A>) -> Self::Future {
+    fn call(&mut self, mut request: Request<A>) -> Self::Future {
         let mut line = Line::begin(request.uri().path());
+        let client = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        line.client = client.map(short);
+        request.extensions_mut().insert(line.noted.clone());
         self.0.call(request).map_ok(Box::new(move |response: Response<B>| {
             // A call that is refused at once has its status in the headers.
             line.note(response.headers());
@@ -59,7 +64,7 @@ where
 #[derive(Debug)]
 pub(crate) struct Line {
     rpc: String,
-    action: Option<String>,
+    noted: Notes,
     client: Option<String>,
     began: Instant,
     code: Option<Code>,
@@ -71,12 +76,14 @@ const MOST_TEXT: usize = 255;
 impl Line {
     pub(crate) fn begin(path: &str) -> Self {
         let rpc = short(path.trim_start_matches('/'));
-        Self { rpc, action: None, client: None, began: Instant::now(), code: None }
+        let noted = Notes::default();
+        Self { rpc, noted, client: None, began: Instant::now(), code: None }
     }
 
     /// Says which action is called, and by whom where that is known.
     pub(crate) fn of_action(&mut self, action: &str, client: Option<&str>) {
-        (self.action, self.client) = (Some(short(action)), client.map(short));
+        self.noted.action(action);
+        self.client = client.map(short);
     }
 
     /// The call is over, with this code.
@@ -94,16 +101,60 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let Self { rpc, action, client, began, code } = self;
+        let Self { rpc, noted, client, began, code } = self;
+        let Noted { action, ended, calls, failed } = std::mem::take(&mut *noted.0.lock());
         let (action, client) = (action.as_deref(), client.as_deref());
-        // Without a status the caller left, or its connection broke.
+        // A stream that went well may have told of a call that did not. Without any
+        // status the caller left, or its connection broke.
+        let code = code.filter(|code| *code != Code::Ok).or(ended).or(*code);
         let code = code.map_or("CANCELLED", code_name);
         let millis = began.elapsed().as_millis() as u64;
         if rpc.starts_with("a11.") || action.is_some() {
-            tracing::info!(rpc, action, client, code, millis, "call");
+            tracing::info!(rpc, action, calls, failed, client, code, millis, "call");
         } else {
             tracing::debug!(rpc, code, millis, "call");
         }
+    }
+}
+
+/// What the service that answers a call tells of it, for its line. Found among the
+/// extensions of a request; one that no line is written for has none.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Notes(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    action: Option<String>,
+    ended: Option<Code>,
+    calls: Option<usize>,
+    failed: Option<usize>,
+}
+
+impl Notes {
+    /// Those of a request.
+    pub(crate) fn of(extensions: &Extensions) -> Self {
+        extensions.get().cloned().unwrap_or_default()
+    }
+
+    /// Which action is called.
+    pub(crate) fn action(&self, name: &str) {
+        self.0.lock().action = Some(short(name));
+    }
+
+    /// How the call ended, whatever its transport says.
+    pub(crate) fn ended(&self, code: Code) {
+        self.0.lock().ended = Some(code);
+    }
+
+    /// How many calls a turn had, and how many of them failed.
+    pub(crate) fn calls(&self, codes: impl Iterator<Item = Code>) {
+        let (mut calls, mut failed) = (0, 0);
+        for code in codes {
+            calls += 1;
+            failed += usize::from(code != Code::Ok);
+        }
+        let mut noted = self.0.lock();
+        (noted.calls, noted.failed) = (Some(calls), Some(failed));
     }
 }
 

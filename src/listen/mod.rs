@@ -11,7 +11,7 @@ mod requests;
 mod http;
 mod access_log;
 
-pub(crate) use access_log::{AccessLog, Line};
+pub(crate) use access_log::{AccessLog, Line, Notes};
 pub(crate) use connection::{accept, is_exposed};
 pub(crate) use http::{Bounds, Http};
 pub use tls::{Identity, Tls, TlsError};

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use rustls::{
-    ServerConfig,
+    InconsistentKeys, ServerConfig,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
 };
@@ -31,9 +31,21 @@ pub enum TlsError {
     /// There is no key, or what is there is none.
     #[error("the private key is no PEM: {0}")]
     Key(pem::Error),
-    /// They do not belong together, or are of an unknown kind.
+    /// They do not belong together.
+    #[error("the private key is not that of the certificate")]
+    Mismatch,
+    /// They cannot be served with, being of an unknown kind, say.
     #[error(transparent)]
-    Pair(#[from] rustls::Error),
+    Pair(rustls::Error),
+}
+
+impl From<rustls::Error> for TlsError {
+    fn from(error: rustls::Error) -> Self {
+        match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => Self::Mismatch,
+            error => Self::Pair(error),
+        }
+    }
 }
 
 impl fmt::Debug for Tls {

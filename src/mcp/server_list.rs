@@ -74,6 +74,9 @@ pub enum ServerFault {
     /// It is both, or neither, a command and an address.
     #[error("it needs either `command` or `url`")]
     Reach,
+    /// It is neither, and has keys that mean nothing here.
+    #[error("it needs either `command` or `url`; {0} is not known")]
+    Unknown(String),
     /// A key that has no meaning for a server reached that way.
     #[error("{key}: it has no meaning beside `{beside}`")]
     Stray {
@@ -236,19 +239,45 @@ pub fn read(json: &str) -> Result<ServerList, ServerListError> {
     let Entries { mcp_servers } = serde_json::from_str(json)?;
     let mut list = ServerList::default();
     for (server, entry) in mcp_servers {
+        let unknown = unknown_keys(&entry);
         let entry: Result<McpServerEntry, _> = serde_path_to_error::deserialize(entry);
         let source = entry
             .map_err(|error| ServerFault::Key {
                 key: error.path().to_string(),
                 error: error.into_inner(),
             })
-            .and_then(|entry| entry.into_source(&server));
+            .and_then(|entry| entry.into_source(&server))
+            .map_err(|fault| match (fault, unknown) {
+                (ServerFault::Reach, Some(unknown)) => ServerFault::Unknown(unknown),
+                (fault, _) => fault,
+            });
         match source {
             Ok(source) => list.servers.extend(source),
             Err(fault) => list.refused.push(RefusedServer { server, fault }),
         }
     }
     Ok(list)
+}
+
+/// The keys of an entry that say nothing, other than those that hosts have for
+/// themselves.
+fn unknown_keys(entry: &Value) -> Option<String> {
+    const KNOWN: [&str; 11] = [
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "url",
+        "httpUrl",
+        "serverUrl",
+        "headers",
+        "prefix",
+        "disabled",
+        "type",
+    ];
+    let keys = entry.as_object()?.keys().filter(|key| !KNOWN.contains(&key.as_str()));
+    let keys: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
+    (!keys.is_empty()).then(|| keys.join(", "))
 }
 
 /// The server that a text on a command line means: an `http://` or `https://`
@@ -336,6 +365,7 @@ mod tests {
             assert!(said.starts_with(r#"MCP server "a": "#) && said.contains(expected), "{said}");
         };
         check("{}", "either `command` or `url`");
+        check(r#"{"comand": "c"}"#, r#""comand" is not known"#);
         check("7", "expected struct");
         check(r#"{"url": "http://u", "command": "c"}"#, "either `command` or `url`");
         check(r#"{"command": "c", "args": "x"}"#, "args: ");

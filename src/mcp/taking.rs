@@ -17,10 +17,13 @@ use rmcp::{
         ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
         ProtocolVersion, SubscriptionFilter, Tool,
     },
-    service::{ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RunningService},
+    service::{
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext,
+        RunningService,
+    },
     transport::{
         StreamableHttpClientTransport, TokioChildProcess,
-        streamable_http_client::StreamableHttpClientTransportConfig,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
 use shlex::Shlex;
@@ -52,6 +55,10 @@ const SUBSCRIBING: Duration = Duration::from_secs(5);
 const MAX_TOOLS: usize = 10_000;
 const MAX_PAGES: usize = 200;
 const MAX_LIST_BYTES: usize = 32 << 20;
+/// How often the log is told again of a server that stays away, and after how long
+/// one that stood is said to be away anew.
+const REMINDER: Duration = Duration::from_secs(600);
+const STEADY: Duration = Duration::from_secs(60);
 
 /// How a server stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +162,7 @@ struct Intake {
 impl Intake {
     async fn run(mut self, ends: CancellationToken) {
         let mut pauses = Pauses::default();
+        let mut told: Option<(String, Instant)> = None;
         while !ends.is_cancelled() {
             let begun = Instant::now();
             let fault = match ends.run_until_cancelled(self.stand()).await {
@@ -163,7 +171,15 @@ impl Intake {
             };
             *self.line.0.write() = None;
             let why = fault.to_string();
-            tracing::warn!(server = &*self.server, fault = why, "an MCP server is away");
+            let is_known = |(known, at): &(String, Instant)| {
+                *known == why && at.elapsed() < REMINDER && begun.elapsed() < STEADY
+            };
+            if told.as_ref().is_some_and(is_known) {
+                tracing::debug!(server = &*self.server, fault = why, "an MCP server is away");
+            } else {
+                tracing::warn!(server = &*self.server, fault = why, "an MCP server is away");
+                told = Some((why.clone(), Instant::now()));
+            }
             self.tell.send_replace(Standing::Away(why));
             ends.run_until_cancelled(sleep(pauses.after(begun.elapsed()))).await;
         }
@@ -240,7 +256,7 @@ impl Intake {
                 ears.serve_with_lifecycle(transport, auto).await
             }
         };
-        opened.map_err(|error| Fault::Open(error.to_string()))
+        opened.map_err(|error| Fault::Open(why(error)))
     }
 
     /// Makes the actions those of a list: new ones are registered, gone ones
@@ -325,6 +341,27 @@ fn shown_name(source: &McpSource) -> String {
         }
         Reach::Command { .. } => name.clone(),
     }
+}
+
+/// Why the protocol was not opened: what lies under the error of a transport, whose
+/// own words are the names of its types.
+fn why(error: ClientInitializeError) -> String {
+    let ClientInitializeError::TransportError { error, .. } = &error else {
+        return error.to_string();
+    };
+    let mut next: Option<&dyn std::error::Error> = match error.error.downcast_ref() {
+        Some(StreamableHttpError::<reqwest::Error>::Client(error)) => Some(error),
+        _ => Some(&*error.error),
+    };
+    let mut texts: Vec<String> = vec![];
+    while let Some(error) = next {
+        let text = error.to_string();
+        if texts.last().is_none_or(|outer| !outer.contains(&text)) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    texts.join(": ")
 }
 
 /// All tools of a server, up to [`MAX_TOOLS`].

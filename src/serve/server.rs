@@ -26,7 +26,8 @@ use crate::runner::Recorder;
 /// How often a server that stops looks whether its handlers have ended.
 const IDLE_CHECK: Duration = Duration::from_millis(20);
 
-/// How long connections have to end once they were cut.
+/// How long peers have to take in that their sessions end, and then connections to
+/// end once they were cut.
 const CUT_GRACE: Duration = Duration::from_secs(1);
 
 /// What to serve, where, and how much of it at once.
@@ -143,7 +144,7 @@ impl Server {
 
     /// Serves until `stop` resolves; then health turns NOT_SERVING, nothing more
     /// is accepted, and accepted calls go on for as long as the limits say.
-    /// What still runs after that is cancelled.
+    /// What still runs after that is cancelled, attached peers being told so.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Ending {
         let Self { listener, address: _, served, http, origins, limits, recorder } = self;
         let Served { routes, health, directory, handlers } = served;
@@ -188,6 +189,9 @@ impl Server {
         let ending = match tokio::time::timeout(limits.shutdown, drained).await {
             Ok(()) => Ending::Drained,
             Err(_) => {
+                // While the connections stand: a peer that is not told takes the end of its
+                // connection for a break, and waits to come back.
+                let _ = tokio::time::timeout(CUT_GRACE, directory.shut_down()).await;
                 cut.cancel();
                 let ended = async { tokio::join!(serve, directory.shut_down()) };
                 let _ = tokio::time::timeout(CUT_GRACE, ended).await;

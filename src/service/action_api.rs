@@ -7,6 +7,7 @@ use tonic::{Request, Response, Streaming};
 
 use super::{actions, caller::Caller, one_call, round, start, tools};
 use crate::action::{Handlers, Registry, Scope, scope::DEFAULT_CONCURRENT_CALLS};
+use crate::listen::Notes;
 use crate::runner::Recorder;
 use crate::session::RunNodes;
 use crate::wire::pb::{self, action_service_server::ActionService};
@@ -100,6 +101,7 @@ impl ActionService for ActionApi {
         &self,
         request: Request<pb::RunActionRequest>,
     ) -> Result<Response<pb::RunActionResponse>, tonic::Status> {
+        Notes::of(request.extensions()).action(&request.get_ref().action);
         let caller = Caller::new(request.metadata())?;
         let started = start::start(&self.place(), caller, request.into_inner().into())?;
         Ok(Response::new(one_call::run_to_end(started).await?))
@@ -111,9 +113,11 @@ impl ActionService for ActionApi {
         &self,
         request: Request<pb::StreamActionRequest>,
     ) -> Result<Response<Self::StreamActionStream>, tonic::Status> {
+        let notes = Notes::of(request.extensions());
+        notes.action(&request.get_ref().action);
         let caller = Caller::new(request.metadata())?;
         let started = start::start(&self.place(), caller, request.into_inner().into())?;
-        Ok(Response::new(Box::pin(one_call::events(started))))
+        Ok(Response::new(Box::pin(one_call::events(started, notes))))
     }
 
     type CallActionStream = EventStream<pb::CallActionResponse>;
@@ -122,10 +126,11 @@ impl ActionService for ActionApi {
         &self,
         request: Request<Streaming<pb::CallActionRequest>>,
     ) -> Result<Response<Self::CallActionStream>, tonic::Status> {
+        let notes = Notes::of(request.extensions());
         let caller = Caller::new(request.metadata())?;
         // Answered at once, so that a caller that waits for the response headers
         // before it writes is not kept waiting.
-        let stream = one_call::stream_both_ways(self.place(), caller, request.into_inner());
+        let stream = one_call::stream_both_ways(self.place(), caller, request.into_inner(), notes);
         Ok(Response::new(Box::pin(stream)))
     }
 
@@ -133,12 +138,13 @@ impl ActionService for ActionApi {
         &self,
         request: Request<pb::ExecuteActionsFromInteractionRequest>,
     ) -> Result<Response<pb::ExecuteActionsFromInteractionResponse>, tonic::Status> {
+        let notes = Notes::of(request.extensions());
         let caller = Caller::new(request.metadata())?;
         let scope = self.scope().at(caller.depth);
         let work =
             round::plan(&self.registry, self.recorder.as_ref(), caller, request.into_inner())
                 .await?;
-        Ok(Response::new(round::run(&scope, work).await?))
+        Ok(Response::new(round::run(&scope, work, &notes).await?))
     }
 
     type StreamActionsFromInteractionStream = EventStream<pb::StreamActionsFromInteractionResponse>;
@@ -147,10 +153,11 @@ impl ActionService for ActionApi {
         &self,
         request: Request<pb::StreamActionsFromInteractionRequest>,
     ) -> Result<Response<Self::StreamActionsFromInteractionStream>, tonic::Status> {
+        let notes = Notes::of(request.extensions());
         let caller = Caller::new(request.metadata())?;
         let scope = self.scope().at(caller.depth);
         let request = request.into_inner().request.unwrap_or_default();
         let work = round::plan(&self.registry, self.recorder.as_ref(), caller, request).await?;
-        Ok(Response::new(Box::pin(round::events(scope, work))))
+        Ok(Response::new(Box::pin(round::events(scope, work, notes))))
     }
 }

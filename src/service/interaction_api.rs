@@ -30,7 +30,12 @@ impl InteractionApi {
     }
 
     fn store(&self) -> Result<&Arc<dyn Store>, Status> {
-        let none = || Status::of(Reason::Unsupported, "this server runs without a store");
+        let none = || {
+            Status::of(
+                Reason::Unsupported,
+                "this server runs without a store; `serve --store` gives it one",
+            )
+        };
         self.store.as_ref().ok_or_else(none)
     }
 }

@@ -14,6 +14,7 @@ use crate::action::{
     log::KeptLog,
     schema::{Field, WHOLE_RESULT_ID},
 };
+use crate::listen::Notes;
 use crate::node::{Piece, Writer};
 use crate::runner::ResultDocument;
 use crate::wire::pb::{call_action_request::Message, call_action_response, stream_action_response};
@@ -95,12 +96,13 @@ impl From<Told> for pb::CallActionResponse {
 struct Follower {
     started: Started,
     next_seq: Vec<u32>,
+    notes: Notes,
 }
 
 impl Follower {
-    fn new(started: Started) -> Self {
+    fn new(started: Started, notes: Notes) -> Self {
         let next_seq = vec![0; started.run.schema().outputs().len()];
-        Self { started, next_seq }
+        Self { started, next_seq, notes }
     }
 
     /// Cancel safe.
@@ -115,7 +117,10 @@ impl Follower {
                 }
                 Event::Log(entry) if entry.internal => continue,
                 Event::Log(entry) => Told::Log(entry),
-                Event::Finished(status) => Told::Status(status.into()),
+                Event::Finished(status) => {
+                    self.notes.ended(status.code);
+                    Told::Status(status.into())
+                }
             });
         }
     }
@@ -124,8 +129,9 @@ impl Follower {
 /// The events of a call. Whoever drops the stream cancels the call.
 pub(super) fn events(
     started: Started,
+    notes: Notes,
 ) -> impl Stream<Item = Result<pb::StreamActionResponse, tonic::Status>> + Send {
-    futures::stream::unfold(Follower::new(started), |mut follower| async {
+    futures::stream::unfold(Follower::new(started, notes), |mut follower| async {
         let told = follower.next().await?;
         Some((Ok(told.into()), follower))
     })
@@ -136,11 +142,13 @@ pub(super) fn stream_both_ways(
     place: Place,
     caller: Caller,
     mut requests: Streaming<pb::CallActionRequest>,
+    notes: Notes,
 ) -> impl Stream<Item = Result<pb::CallActionResponse, tonic::Status>> + Send {
     async_stream::try_stream! {
         let first = requests.message().await.map_err(as_promised)?;
         let started = match first.and_then(|request| request.message) {
             Some(Message::Start(start)) => {
+                notes.action(&start.action);
                 start_open(&place, caller, start.into())?
             }
             Some(Message::Inputs(_)) | None => {
@@ -156,7 +164,7 @@ pub(super) fn stream_both_ways(
         let feed = feed(requests, writers.collect());
         tokio::pin!(feed);
         let mut feeding = true;
-        let mut follower = Follower::new(started);
+        let mut follower = Follower::new(started, notes);
         loop {
             // `feed` is polled where it stands and never restarted; `next` is
             // cancel safe. Outputs go first, so that a caller that only writes

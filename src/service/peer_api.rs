@@ -8,9 +8,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
 use super::refusals::as_promised;
+use crate::listen::Notes;
 use crate::session::{Directory, accept};
 use crate::wire::pb::{
     self,
+    frame::Body,
     peer_service_server::{PeerService, PeerServiceServer},
 };
 use crate::wire::{Reason, Status};
@@ -54,6 +56,7 @@ impl PeerService for PeerApi {
         &self,
         request: Request<Streaming<pb::OpenSessionRequest>>,
     ) -> Result<Response<Self::OpenSessionStream>, tonic::Status> {
+        let notes = Notes::of(request.extensions());
         let frames = request.into_inner().map(|request| match request {
             Ok(pb::OpenSessionRequest { frame: Some(frame) }) => Ok(frame),
             Ok(pb::OpenSessionRequest { frame: None }) => {
@@ -64,8 +67,13 @@ impl PeerService for PeerApi {
         let (sink, source) = mpsc::channel(WAITING_FRAMES);
         // Apart from the stream, because the session outlives its connection.
         self.directory.tasks().spawn(accept(self.directory.clone(), frames, sink));
-        let responses = ReceiverStream::new(source)
-            .map(|frame| Ok(pb::OpenSessionResponse { frame: Some(frame) }));
+        let responses = ReceiverStream::new(source).map(move |frame| {
+            // A session ends with its own status, and its stream well.
+            if let Some(Body::End(end)) = &frame.body {
+                notes.ended(Status::from(end.status.clone().unwrap_or_default()).code);
+            }
+            Ok(pb::OpenSessionResponse { frame: Some(frame) })
+        });
         Ok(Response::new(Box::pin(responses)))
     }
 }

@@ -13,6 +13,7 @@ use crate::interaction::{
     document::{self, Document, PORTABLE_JSON, PROTOBUF, read_document},
     store::{ConversationName, Record},
 };
+use crate::listen::Notes;
 use crate::runner::{
     CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES, Limits,
     Plan, Recorder, Recording, RejectedCall, Request, Round, execute,
@@ -69,7 +70,10 @@ pub(super) async fn plan(
         false => None,
         true => {
             let recorder = recorder.cloned().ok_or_else(|| {
-                Status::of(Reason::Unsupported, "store: this server runs without a store")
+                Status::of(
+                    Reason::Unsupported,
+                    "store: this server runs without a store; `serve --store` gives it one",
+                )
             })?;
             Some((recorder, given.recording(conversation)?))
         }
@@ -195,8 +199,9 @@ impl Given {
 pub(super) async fn run(
     scope: &Scope,
     work: Work,
+    notes: &Notes,
 ) -> Result<pb::ExecuteActionsFromInteractionResponse, Status> {
-    Ok(summary(work.execute(scope, None).await?))
+    Ok(summary(work.execute(scope, None).await?, notes))
 }
 
 impl Work {
@@ -219,6 +224,7 @@ impl Work {
 pub(super) fn events(
     scope: Scope,
     work: Work,
+    notes: Notes,
 ) -> impl Stream<Item = Result<pb::StreamActionsFromInteractionResponse, tonic::Status>> + Send {
     let calls: Vec<(String, String)> =
         work.plan.calls().map(|(id, name)| (id.to_owned(), name.to_owned())).collect();
@@ -256,14 +262,15 @@ pub(super) fn events(
             yield response(event(told));
         }
         match round {
-            Ok(round) => yield response(Event::Summary(summary(round))),
+            Ok(round) => yield response(Event::Summary(summary(round, &notes))),
             Err(status) => yield Err(status.into()),
         }
     }
 }
 
-fn summary(round: Round) -> pb::ExecuteActionsFromInteractionResponse {
+fn summary(round: Round, notes: &Notes) -> pb::ExecuteActionsFromInteractionResponse {
     let Round { results, interaction, messages, dialect } = round;
+    notes.calls(results.iter().map(|result| result.status.code));
     let results = results.into_iter().map(|result| pb::CallResult {
         id: result.id,
         name: result.name,

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a11-grpc"));
     command.args(args).kill_on_drop(true).stdin(Stdio::null());
-    for variable in ["A11_SERVER", "A11_CONFIG", "A11_LISTEN", "A11_LOG"] {
+    for variable in ["A11_SERVER_URL", "A11_CONFIG", "A11_LISTEN", "A11_LOG"] {
         command.env_remove(variable);
     }
     command

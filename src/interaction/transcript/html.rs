@@ -3,7 +3,7 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
-use super::step::{Block, Outcome, Step};
+use super::step::{Block, Outcome, Step, says};
 
 /// The page up to its first step.
 pub fn page_start(title: &str) -> String {
@@ -39,12 +39,15 @@ const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp
 
 /// One step of the page.
 pub fn step(step: &Step) -> String {
-    let Step { id, speaker, model, at, failure, blocks, usage } = step;
+    let Step { id, speaker, model, at, failure, instructions, blocks, usage } = step;
     let mut out = format!("<section class=\"{speaker}\"><header><b>{speaker}</b>");
     for said in [model, at, id].into_iter().filter(|said| !said.is_empty()) {
         out.push_str(&format!(" · {}", escape(said)));
     }
     out.push_str("</header>\n");
+    for text in instructions {
+        out.push_str(&format!("<p class=\"log\">system: {}</p>\n", escape(text)));
+    }
     for block in blocks {
         out.push_str(&written(block));
     }
@@ -75,7 +78,7 @@ fn written(block: &Block) -> String {
             escape(id),
             escape(arguments)
         ),
-        Block::Result { id, status, outcome, log, content } => {
+        Block::Result { id, name, status, outcome, log, content } => {
             let (class, mark) = match outcome {
                 Outcome::Done => ("done", "✓"),
                 Outcome::Failed => ("failed", "✗"),
@@ -84,12 +87,16 @@ fn written(block: &Block) -> String {
                 true => String::new(),
                 false => format!("<p class=\"log\">{}</p>", escape(log)),
             };
-            let content = match content.is_empty() {
+            let name = match name.is_empty() {
+                true => String::new(),
+                false => format!("<b>{}</b> ", escape(name)),
+            };
+            let content = match content.is_empty() || says(status, content) {
                 true => String::new(),
                 false => format!("<pre>{}</pre>", escape(content)),
             };
             format!(
-                "<div><span class=\"{class}\">{mark} {} {}</span>{log}{content}</div>\n",
+                "<div><span class=\"{class}\">{mark} {name}{} {}</span>{log}{content}</div>\n",
                 escape(id),
                 escape(status)
             )
@@ -162,8 +169,29 @@ mod tests {
             .into(),
             ..Interaction::default()
         };
-        let text = transcript::text(&Step::new(&interaction));
-        assert!(text.starts_with("── tools · r\n✓ c1 OK\n  │ said hi\n"), "{text}");
+        let mut step = Step::new(&interaction);
+        step.name_results(&mut [("c1".to_owned(), "echo".to_owned())].into());
+        let text = transcript::text(&step);
+        assert!(text.starts_with("── tools · r\n✓ echo c1 OK\n  │ said hi\n"), "{text}");
         assert!(text.contains("✗ c2 NOT_FOUND: none\n"), "{text}");
+    }
+
+    #[test]
+    fn what_a_provider_said_of_itself_and_was_told_is_shown_and_nothing_twice() {
+        let reply = r#"{"type":"message","role":"assistant","model":"m-2","content":[]}"#;
+        let interaction = Interaction {
+            id: "r".to_owned(),
+            role: Role::Model as i32,
+            content: vec![Chunk::new(crate::wire::chunk::JSON, reply)],
+            system_instructions: vec![Chunk::text("Be brief.")],
+            ..Interaction::default()
+        };
+        let mut step = Step::new(&interaction);
+        step.appended_at(Some(pbjson_types::Timestamp { seconds: 0, nanos: 5 }));
+        let text = transcript::text(&step);
+        let head = "── model · m-2 · 1970-01-01T00:00:00+00:00 · r\nsystem: Be brief.\n";
+        assert!(text.starts_with(head), "{text}");
+        assert!(says("NOT_FOUND: no x", "no x") && says("NOT_FOUND: no x", "NOT_FOUND: no x"));
+        assert!(!says("NOT_FOUND: no x", "no y") && !says("OK", ""));
     }
 }

@@ -11,7 +11,7 @@ use super::super::{
     timestamp,
 };
 use crate::wire::pb::{Interaction, Role, UsageMetadata};
-use crate::wire::{Code, Status, json_weight, status::code_name};
+use crate::wire::{Code, Status, chunk::Kind, json_weight, status::code_name};
 
 /// One interaction of a transcript.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct Step {
     pub at: String,
     /// How it ended, where it did not end well.
     pub failure: Option<String>,
+    /// What the model was told beforehand, where that is said.
+    pub instructions: Vec<String>,
     /// What it holds, in order.
     pub blocks: Vec<Block>,
     /// Tokens spent, as one line; empty where that is not said.
@@ -59,6 +61,8 @@ pub enum Block {
     Result {
         /// The call's id.
         id: String,
+        /// The action, where the call was seen: see [`Step::name_results`].
+        name: String,
         /// `OK`, or the status it ended with.
         status: String,
         /// Whether that is a failure.
@@ -102,6 +106,7 @@ impl Step {
         for (id, status) in statuses.iter().filter(|(id, _)| !told.contains(id)) {
             blocks.push(Block::Result {
                 id: id.clone(),
+                name: String::new(),
                 status: summary(status),
                 outcome: if status.code == 0 { Outcome::Done } else { Outcome::Failed },
                 log: logs.get(id).cloned().unwrap_or_default(),
@@ -119,13 +124,69 @@ impl Step {
         Self {
             id: interaction.id.clone(),
             speaker,
-            model: interaction.model.clone(),
+            model: model(interaction),
             at: interaction.created_at_millis.and_then(moment).unwrap_or_default(),
+            instructions: instructions(interaction),
             failure: status.filter(|status| !status.is_ok()).map(|status| status.summary()),
             blocks,
             usage: interaction.usage_metadata.as_ref().map(usage).unwrap_or_default(),
         }
     }
+}
+
+impl Step {
+    /// Says when it was appended, where it does not say itself when it was created.
+    pub fn appended_at(&mut self, at: Option<Timestamp>) {
+        if self.at.is_empty() {
+            let second = at.map(|at| Timestamp { nanos: 0, ..at });
+            self.at = second.and_then(timestamp::write).unwrap_or_default();
+        }
+    }
+
+    /// Says which action each result is of, as the calls of this step and of those
+    /// before it have it; `names` is kept from step to step: call id → action.
+    pub fn name_results(&mut self, names: &mut BTreeMap<String, String>) {
+        for block in &mut self.blocks {
+            match block {
+                Block::Call { id, name, .. } => {
+                    names.insert(id.clone(), name.clone());
+                }
+                Block::Result { id, name, .. } => {
+                    *name = names.get(id).cloned().unwrap_or_default();
+                }
+                Block::Text(_) | Block::Image { .. } | Block::ImageAt(_) => {}
+            }
+        }
+    }
+}
+
+/// The model, as the interaction or else the provider's own reply says it.
+fn model(interaction: &Interaction) -> String {
+    #[derive(Deserialize)]
+    struct Reply {
+        #[serde(alias = "modelVersion")]
+        model: String,
+    }
+    let reply = || match interaction.content.as_slice() {
+        [only] if interaction.role() == Role::Model => json_weight::read(only.data()).ok(),
+        _ => None,
+    };
+    match interaction.model.is_empty() {
+        true => reply().map(|Reply { model }| model).unwrap_or_default(),
+        false => interaction.model.clone(),
+    }
+}
+
+fn instructions(interaction: &Interaction) -> Vec<String> {
+    let texts = interaction.system_instructions.iter();
+    texts
+        .map(|chunk| match Kind::of(chunk.media_type()) {
+            Kind::Text | Kind::Json => String::from_utf8_lossy(chunk.data()).into_owned(),
+            Kind::Image | Kind::Audio | Kind::Bytes => {
+                format!("[{}, {} bytes]", chunk.media_type(), chunk.data().len())
+            }
+        })
+        .collect()
 }
 
 impl Block {
@@ -158,10 +219,18 @@ fn block(
                 outcome: if failed { Outcome::Failed } else { Outcome::Done },
                 log: logs.get(&call_id).cloned().unwrap_or_default(),
                 id: call_id,
+                name: String::new(),
                 content,
             }
         }
     }
+}
+
+/// Whether a result's status has all that the model was told.
+pub(super) fn says(status: &str, content: &str) -> bool {
+    let content = content.trim();
+    let content = content.strip_prefix("error: ").unwrap_or(content);
+    status == content || status.split_once(": ").is_some_and(|(_, message)| message == content)
 }
 
 fn summary(status: &StoredStatus) -> String {

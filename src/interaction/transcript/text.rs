@@ -1,17 +1,20 @@
 //! A step as text for a terminal. Control characters of what was said are left
 //! out, so that nothing can take over the terminal.
 
-use super::step::{Block, Outcome, Step};
+use super::step::{Block, Outcome, Step, says};
 
 /// Writes a step, and ends with an empty line.
 pub fn step(step: &Step) -> String {
-    let Step { id, speaker, model, at, failure, blocks, usage } = step;
+    let Step { id, speaker, model, at, failure, instructions, blocks, usage } = step;
     let mut out = format!("── {speaker}");
     for said in [model, at, id].into_iter().filter(|said| !said.is_empty()) {
         out.push_str(" · ");
         out.push_str(&clean(said).replace('\n', " "));
     }
     out.push('\n');
+    for text in instructions {
+        indented("system: ", text, &mut out);
+    }
     for block in blocks {
         write(block, &mut out);
     }
@@ -35,16 +38,19 @@ fn write(block: &Block, out: &mut String) {
         Block::Call { id, name, arguments } => {
             indented("→ ", &format!("{name} {id}\n{arguments}"), out);
         }
-        Block::Result { id, status, outcome, log, content } => {
+        Block::Result { id, name, status, outcome, log, content } => {
             let mark = match outcome {
                 Outcome::Done => "✓ ",
                 Outcome::Failed => "✗ ",
             };
-            indented(mark, &format!("{id} {status}"), out);
+            let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+            indented(mark, &format!("{name}{id} {status}"), out);
             for line in log.lines() {
                 indented("  │ ", line, out);
             }
-            indented("  ", content, out);
+            if !says(status, content) {
+                indented("  ", content, out);
+            }
         }
     }
 }
