@@ -122,6 +122,73 @@ async def test_what_is_appended_as_json_is_kept_as_it_came(storing: Client) -> N
     assert [name async for name in names("other/")] == ["other/1"]
 
 
+async def test_a_whole_conversation_is_recorded_of_what_its_provider_said(storing: Client) -> None:
+    registry = Registry()
+
+    @registry.action
+    async def double(number: int) -> int:
+        return number * 2
+
+    await storing.host(registry)
+    interactions = storing.interactions
+    asked = await interactions.append("talk", user_turn("What is twice 21?"))
+    call = {"type": "tool_use", "id": "c", "name": "double", "input": {"number": 21}}
+    reply = {"type": "message", "role": "assistant", "content": [call]}
+    result = await storing.execute(
+        reply, allow="double", store=True, conversation="talk", interaction_id="reply"
+    )
+    text = {"type": "text", "text": "It is 42."}
+    answer = {"type": "message", "role": "assistant", "content": [text]}
+    answered = await interactions.append("talk", answer, previous=result.interaction)
+    listed = [record async for record in interactions.list("talk")]
+    assert [record.id for record in listed] == [
+        asked.id,
+        "reply",
+        result.interaction.id,
+        answered.id,
+    ]
+    assert listed[-1].interaction.role == ROLE_MODEL
+    assert listed[-1].interaction.previous_interaction_id == result.interaction.id
+    converted = await interactions.convert("talk", to="claude")
+    assert [message["role"] for message in converted.messages] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert (converted.messages[1]["content"], converted.messages[3]["content"]) == ([call], [text])
+
+
+async def test_a_turn_is_appended_in_any_form_under_its_own_id_or_a_given_one(
+    storing: Client,
+) -> None:
+    interactions = storing.interactions
+    block = {"type": "text", "text": "hi"}
+    message = {"role": "assistant", "content": "hi"}
+    chat = {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": message}]}
+    for at, turn in enumerate((chat, json.dumps(chat), json.dumps(chat).encode(), [block])):
+        id = f"reply-{at}"
+        appended = await interactions.append("talk", turn, id=id)
+        assert (appended.id, appended.existed) == (id, False)
+        assert (await interactions.append("talk", turn, id=id)).existed
+        found = (await interactions.get("talk", id)).interaction
+        said = json.loads(found.content[0].data)
+        assert (found.role, said) == (ROLE_MODEL, [block] if turn == [block] else chat)
+    # Without an id each time is another turn, also of a text.
+    ids = {(await interactions.append("talk", turn)).id for turn in (chat, json.dumps(chat))}
+    assert len(ids) == 2
+    assert "chatcmpl-1" not in ids
+    # A turn of one's own keeps its id, as plain values too.
+    own = user_turn("hello", id="own")
+    for form in (own, json.loads(interaction.to_json(own)), interaction.to_json(own)):
+        appended = await interactions.append("talk", form)
+        assert (appended.id, (await interactions.get("talk", "own")).interaction) == ("own", own)
+    for given, said in (({"id": "x"}, "id: 'x' was given"), ({"previous": "y"}, "previous: 'y'")):
+        with pytest.raises(StatusError, match=said) as caught:
+            await interactions.append("talk", user_turn("a", id="i", previous="own"), **given)
+        assert caught.value.reason is Reason.INVALID_REQUEST
+
+
 async def test_unknown_fields_are_read_back_as_the_same_bytes(storing: Client) -> None:
     """Scenario 16: of a later version, at the top and within; an unknown number is refused."""
     unknown = b"\xc0\x3e\x07" + b"\xd2\x3e\x03abc"  # Field 1000: 7. Field 1002: "abc".
@@ -330,6 +397,9 @@ async def test_what_is_wrong_with_a_turn_is_told(storing: Client) -> None:
         ("action_calls[1].id", Reason.DUPLICATE_CALL)
     ]
     assert (await validate(interaction.to_json(user_turn("fine")))).valid
-    with pytest.raises(StatusError) as caught:
-        await validate("[]")
-    assert caught.value.code is Code.INVALID_ARGUMENT
+    for other in ({"no": "interaction"}, []):
+        # For all that is known, a provider's message.
+        assert (await validate(other)).valid
+        with pytest.raises(StatusError) as caught:
+            await validate(json.dumps(other))
+        assert caught.value.code is Code.INVALID_ARGUMENT
