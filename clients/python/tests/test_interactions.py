@@ -397,7 +397,8 @@ async def test_what_is_wrong_with_a_turn_is_told(storing: Client) -> None:
         ("action_calls[1].id", Reason.DUPLICATE_CALL)
     ]
     assert (await validate(interaction.to_json(user_turn("fine")))).valid
-    for other in ({"no": "interaction"}, []):
+    others: tuple[object, ...] = ({"no": "interaction"}, [])
+    for other in others:
         # For all that is known, a provider's message.
         assert (await validate(other)).valid
         with pytest.raises(StatusError) as caught:

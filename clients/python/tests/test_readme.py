@@ -39,6 +39,7 @@ async def test_the_code_of_the_readme_runs(
         "Finished(status=",
         "half of it",
         "A-404",
+        "('order_status', 'the user said no')",
         "[1, 2, 3, 4]",
     ):
         assert expected in said, expected
