@@ -160,7 +160,8 @@ class Client:
         Args:
             backend: Whose request it is.
             allow: As for `execute`, which takes the same list: regular expressions, matched whole
-                against action names; none lets no tool pass.
+                against action names; none lets no tool pass. One that matches no action is warned
+                of, once.
             dialect: Which of its shapes: for gpt `chat`, unless it is `responses` or `functions`;
                 for gemini `interactions`, unless it is `generate_content`.
 
