@@ -45,6 +45,10 @@ class Client:
         self._parts = parts
         self._options = options
 
+    def __repr__(self) -> str:
+        state = f"session {self.session_id}" if self.session_id else "no session"
+        return f"<Client of {self.url}, {'closed' if self._parts.gate.is_closed else state}>"
+
     # Calling.
 
     async def call(self, action: str, /, **arguments: Any) -> Any:

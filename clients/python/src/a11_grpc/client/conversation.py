@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -34,7 +34,7 @@ class ConversationRecord:
     position: int
     id: str
     appended_at: datetime | None
-    interaction: Interaction
+    interaction: Interaction = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,16 +68,16 @@ class CallResult:
     status: Status
     log: str = ""
     value: Any = None
-    outputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How the calls of a turn ended, and what to go on with."""
+    """How the calls of a turn ended, and what to go on with; shown without the latter."""
 
-    messages: list[Any]
+    messages: list[Any] = field(repr=False)
     """What to append for the provider, plain JSON values; empty without a backend."""
-    interaction: Interaction
+    interaction: Interaction = field(repr=False)
     """The next user turn."""
     results: list[CallResult]
     """One a call, in the order the model made them."""
