@@ -106,3 +106,23 @@ async def test_a_service_that_stops_lets_calls_end_and_then_the_session() -> Non
             await session.over.wait()
             assert session.core.ending == SHUTTING_DOWN
         assert await server.process.wait() == 0
+
+
+async def test_calls_that_outlive_the_shutdown_time_end_unavailable_when_it_is_up() -> None:
+    began = asyncio.Event()
+    registry = Registry()
+
+    @registry.action
+    async def endless() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async with (
+        serving(["--shutdown-timeout", "1s"]) as server,
+        a11_grpc.connect(server.address, registry=registry),
+        a11_grpc.connect(server.address) as caller,
+    ):
+        call = await caller.start("endless")
+        await began.wait()
+        server.process.send_signal(signal.SIGTERM)
+        await is_lost(call, LOST)

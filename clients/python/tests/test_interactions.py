@@ -174,6 +174,10 @@ async def test_a_turn_is_appended_in_any_form_under_its_own_id_or_a_given_one(
         found = (await interactions.get("talk", id)).interaction
         said = json.loads(found.content[0].data)
         assert (found.role, said) == (ROLE_MODEL, [block] if turn == [block] else chat)
+    for no_turn in (5, None, [None], '"hi"', "[1]"):
+        with pytest.raises(StatusError) as caught:
+            await interactions.append("talk", no_turn)
+        assert caught.value.code is Code.INVALID_ARGUMENT
     # Without an id each time is another turn, also of a text.
     ids = {(await interactions.append("talk", turn)).id for turn in (chat, json.dumps(chat))}
     assert len(ids) == 2

@@ -48,7 +48,7 @@ def turn_of(turn: Turn) -> Interaction:
     """The interaction of a turn: a provider's message becomes one that holds it.
 
     Raises:
-        StatusError: INVALID_ARGUMENT for what has no JSON form, or is no JSON.
+        StatusError: INVALID_ARGUMENT for what has no JSON form, is no JSON, or no message.
     """
     if isinstance(turn, Interaction):
         return turn
@@ -57,6 +57,13 @@ def turn_of(turn: Turn) -> Interaction:
         value = load_json(text)
     except JsonError as error:
         raise StatusError.of(Reason.INVALID_REQUEST, f"the turn is {error}") from error
+    blocks = value if isinstance(value, list) else [value]
+    if not all(isinstance(block, Mapping) for block in blocks):
+        message = (
+            "a turn is an Interaction, its JSON, or a provider's message: an object or a list of "
+            f"objects, not {text[:40]}"
+        )
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
     if _has_any(value, _OWN_PROTO):
         return from_proto_json(text)
     if _has_any(value, _OWN) or _holds_chunks(value):
