@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -34,15 +33,6 @@ from a11_grpc import (
 from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ROLE_USER, Interaction
 from a11_grpc._proto.interaction_service_pb2 import GetInteractionRequest
 from a11_grpc._proto.interaction_service_pb2_grpc import InteractionServiceStub
-
-
-@pytest.fixture
-async def storing(tmp_path: Path) -> AsyncIterator[Client]:
-    async with (
-        serving(["--store", str(tmp_path / "store.db")]) as server,
-        a11_grpc.connect(server.address) as client,
-    ):
-        yield client
 
 
 async def test_a_conversation_is_kept_as_it_was_sent(storing: Client) -> None:
@@ -120,77 +110,6 @@ async def test_what_is_appended_as_json_is_kept_as_it_came(storing: Client) -> N
     names = storing.interactions.conversations
     assert [name async for name in names()] == ["other/1", "talk"]
     assert [name async for name in names("other/")] == ["other/1"]
-
-
-async def test_a_whole_conversation_is_recorded_of_what_its_provider_said(storing: Client) -> None:
-    registry = Registry()
-
-    @registry.action
-    async def double(number: int) -> int:
-        return number * 2
-
-    await storing.host(registry)
-    interactions = storing.interactions
-    asked = await interactions.append("talk", user_turn("What is twice 21?"))
-    call = {"type": "tool_use", "id": "c", "name": "double", "input": {"number": 21}}
-    reply = {"type": "message", "role": "assistant", "content": [call]}
-    result = await storing.execute(
-        reply, allow="double", store=True, conversation="talk", interaction_id="reply"
-    )
-    text = {"type": "text", "text": "It is 42."}
-    answer = {"type": "message", "role": "assistant", "content": [text]}
-    answered = await interactions.append("talk", answer, previous=result.interaction)
-    listed = [record async for record in interactions.list("talk")]
-    assert [record.id for record in listed] == [
-        asked.id,
-        "reply",
-        result.interaction.id,
-        answered.id,
-    ]
-    assert listed[-1].interaction.role == ROLE_MODEL
-    assert listed[-1].interaction.previous_interaction_id == result.interaction.id
-    converted = await interactions.convert("talk", to="claude")
-    assert [message["role"] for message in converted.messages] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-    ]
-    assert (converted.messages[1]["content"], converted.messages[3]["content"]) == ([call], [text])
-
-
-async def test_a_turn_is_appended_in_any_form_under_its_own_id_or_a_given_one(
-    storing: Client,
-) -> None:
-    interactions = storing.interactions
-    block = {"type": "text", "text": "hi"}
-    message = {"role": "assistant", "content": "hi"}
-    chat = {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": message}]}
-    for at, turn in enumerate((chat, json.dumps(chat), json.dumps(chat).encode(), [block])):
-        id = f"reply-{at}"
-        appended = await interactions.append("talk", turn, id=id)
-        assert (appended.id, appended.existed) == (id, False)
-        assert (await interactions.append("talk", turn, id=id)).existed
-        found = (await interactions.get("talk", id)).interaction
-        said = json.loads(found.content[0].data)
-        assert (found.role, said) == (ROLE_MODEL, [block] if turn == [block] else chat)
-    for no_turn in (5, None, [None], '"hi"', "[1]"):
-        with pytest.raises(StatusError) as caught:
-            await interactions.append("talk", no_turn)
-        assert caught.value.code is Code.INVALID_ARGUMENT
-    # Without an id each time is another turn, also of a text.
-    ids = {(await interactions.append("talk", turn)).id for turn in (chat, json.dumps(chat))}
-    assert len(ids) == 2
-    assert "chatcmpl-1" not in ids
-    # A turn of one's own keeps its id, as plain values too.
-    own = user_turn("hello", id="own")
-    for form in (own, json.loads(interaction.to_json(own)), interaction.to_json(own)):
-        appended = await interactions.append("talk", form)
-        assert (appended.id, (await interactions.get("talk", "own")).interaction) == ("own", own)
-    for given, said in (({"id": "x"}, "id: 'x' was given"), ({"previous": "y"}, "previous: 'y'")):
-        with pytest.raises(StatusError, match=said) as caught:
-            await interactions.append("talk", user_turn("a", id="i", previous="own"), **given)
-        assert caught.value.reason is Reason.INVALID_REQUEST
 
 
 async def test_unknown_fields_are_read_back_as_the_same_bytes(storing: Client) -> None:
