@@ -10,6 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use a11_grpc::{
     action::{ActionSchema, Context, Port, Registry, handler, tool_name},
+    client::Peer,
     serve::{Options, Server},
     wire::{Chunk, Code, Status},
 };
@@ -20,6 +21,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
 };
+use tonic::transport::Endpoint;
 
 /// A server of this test's own actions; its address.
 async fn server() -> String {
@@ -209,7 +211,7 @@ async fn actions_are_listed_for_people_and_for_machines() {
     let args = ["actions", "--server", &address];
     let table = run(&args).await.stdout;
     assert!(table.starts_with("NAME"), "{table}");
-    assert!(table.contains("text → said"), "{table}");
+    assert!(table.contains("text → said") && !table.contains("RUN BY"), "{table}");
     assert!(table.contains("[numbers…] → sum count"), "{table}");
     assert!(table.contains("Says the text again.\n"), "{table}");
     assert!(!table.contains("elsewhere"), "{table}");
@@ -223,6 +225,27 @@ async fn actions_are_listed_for_people_and_for_machines() {
     let document = json(&run(&[&args[..], &["--json"]].concat()).await.stdout);
     assert_eq!(document["format"], "a11.actions/v1");
     assert_eq!(document["actions"][0]["name"], "add");
+}
+
+#[tokio::test]
+async fn who_runs_an_action_elsewhere_is_listed() {
+    let address = server().await;
+    let hosted = Registry::new();
+    let far = ActionSchema::builder("far").describe("Runs there.").build();
+    hosted.register(far, handler(|_: Context| async { Ok(()) })).unwrap();
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+    let peer = Peer::host(Arc::new(hosted)).named("work\ner").connect(channel).await.unwrap();
+    let session = peer.session().id()[..8].to_owned();
+
+    let args = ["actions", "--server", &address];
+    let table = run(&args).await.stdout;
+    assert!(table.lines().next().is_some_and(|line| line.contains("  RUN BY  ")), "{table}");
+    assert!(table.contains("  work er  Runs there.\n"), "{table}");
+    let long = run(&[&args[..], &["--long", "far"]].concat()).await.stdout;
+    assert!(long.contains(&format!("run by peer work er, session {session}\n")), "{long}");
+    let document = json(&run(&[&args[..], &["--json", "far"]].concat()).await.stdout);
+    let hosts = serde_json::json!([{"peer": "work\ner", "session": session}]);
+    assert_eq!(document["actions"][0]["hosts"], hosts);
 }
 
 #[tokio::test]
@@ -303,6 +326,17 @@ async fn a_call_prints_what_the_action_gives() {
     check(&["add", "--args", r#"{"numbers": [1]}"#], b"{\n  \"sum\": 1,\n  \"count\": 1\n}\n")
         .await;
     check(&["copy", "--arg", &at(&large, "bytes")], &bytes).await;
+}
+
+#[tokio::test]
+async fn an_action_is_called_by_its_tool_name_too() {
+    let config = file("[actions.\"say#hello\"]\ncommand = [\"echo\", \"hello\"]\n");
+    let config = config.path().to_str().unwrap();
+    for name in ["say#hello", &tool_name("say#hello")] {
+        let ran = run(&["call", name, "--config", config, "--json"]).await;
+        assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
+        assert_eq!(json(&ran.stdout)["action"], "say#hello");
+    }
 }
 
 #[tokio::test]

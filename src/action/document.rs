@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::{
+    host::{Host, Hosts},
     registry::Entry,
     schema::{ActionSchema, Ports, Runnable, SchemaError},
 };
@@ -27,11 +28,17 @@ struct Action {
     description: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<Header>,
+    /// Not read: of the other side's own.
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<HostedBy>,
     #[serde(default, skip_serializing_if = "is_false")]
     idempotent: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inputs: Vec<Port>,
     name: String,
+    /// How many hosts there are beside `hosts`. Not read either.
+    #[serde(skip_deserializing, skip_serializing_if = "is_zero")]
+    other_hosts: usize,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     output_to_json_field: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,22 +71,34 @@ struct Header {
     name: String,
 }
 
+/// Who runs an action: a peer with a session, or an MCP server.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum HostedBy {
+    Peer { peer: String, session: String },
+    McpServer { mcp_server: String },
+}
+
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 /// Writes the document of some actions, ports by name.
 pub fn write<'a>(entries: impl IntoIterator<Item = &'a Entry>, ports: Ports) -> String {
     let actions = entries
         .into_iter()
-        .map(|entry| action(entry.schema().to_message(entry.runnable(), ports)))
+        .map(|entry| action(entry.schema().to_message(entry.runnable(), ports), entry.hosts()))
         .collect();
     to_json(&Document { actions, format: FORMAT })
 }
 
-/// Writes one entry of the document.
+/// Writes one entry of the document, without its hosts.
 pub fn write_entry(schema: &ActionSchema, runnable: Runnable, ports: Ports) -> String {
-    to_json(&action(schema.to_message(runnable, ports)))
+    to_json(&action(schema.to_message(runnable, ports), Hosts::default()))
 }
 
 fn to_json(value: &impl Serialize) -> String {
@@ -87,7 +106,7 @@ fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn action(message: pb::ActionSchema) -> Action {
+fn action(message: pb::ActionSchema, hosts: Hosts) -> Action {
     let pb::ActionSchema {
         name,
         description,
@@ -102,15 +121,21 @@ fn action(message: pb::ActionSchema) -> Action {
         ports.sort_by(|a, b| a.name.cmp(&b.name));
         ports.into_iter().map(port).collect()
     };
+    let hosted_by = |host| match host {
+        Host::Peer { name, session } => HostedBy::Peer { peer: name, session },
+        Host::McpServer(mcp_server) => HostedBy::McpServer { mcp_server },
+    };
     Action {
         description,
         headers: headers
             .into_iter()
             .map(|header| Header { description: header.description, name: header.name })
             .collect(),
+        hosts: hosts.listed.into_iter().map(hosted_by).collect(),
         idempotent,
         inputs: ports(inputs),
         name,
+        other_hosts: hosts.others,
         output_to_json_field,
         outputs: ports(outputs),
         runnable,

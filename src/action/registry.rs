@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use super::{
     context::Context,
+    host::Hosts,
     schema::{ActionSchema, Runnable, SchemaError},
     tool_name::tool_name,
 };
@@ -25,6 +26,11 @@ pub trait Handler: Send + Sync + 'static {
     /// where it failed. When the call is cancelled or its time is up the future
     /// is dropped at its next await.
     fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>>;
+
+    /// The programs that run it, as they are now; none where this one does.
+    fn hosts(&self) -> Hosts {
+        Hosts::default()
+    }
 }
 
 impl<F, R> Handler for F
@@ -67,6 +73,11 @@ impl Entry {
     /// What runs it; `None` where it is only declared.
     pub fn handler(&self) -> Option<&Arc<dyn Handler>> {
         self.handler.as_ref()
+    }
+
+    /// The programs that run it, as they are now; none where this one does.
+    pub fn hosts(&self) -> Hosts {
+        self.handler.as_ref().map(|handler| handler.hosts()).unwrap_or_default()
     }
 
     /// Whether there is a handler.

@@ -1,6 +1,6 @@
 //! `actions`: which actions there are.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use clap::Args;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use super::{
     target::Target,
 };
 use crate::action::document::FORMAT;
-use crate::wire::pb::action_service_client::ActionServiceClient;
+use crate::wire::pb::{action_host::Host, action_service_client::ActionServiceClient};
 use crate::wire::{chunk::Kind, pb};
 
 /// List the actions there are: what each takes, gives and does
@@ -83,6 +83,7 @@ impl Actions {
             return self.declare(&mut client, backend).await;
         }
         let mut actions = Vec::new();
+        let mut hosts = BTreeMap::new();
         let mut documents = Vec::new();
         let mut page_token = String::new();
         loop {
@@ -96,6 +97,7 @@ impl Actions {
             };
             let page = client.list_actions(request).await?.into_inner();
             actions.extend(page.actions);
+            hosts.extend(page.hosts);
             documents.push(page.document);
             page_token = page.next_page_token;
             if page_token.is_empty() {
@@ -113,10 +115,10 @@ impl Actions {
             output.line(&json::pretty(&declared))?;
         } else if self.long {
             for action in &actions {
-                output.line(&described(action))?;
+                output.line(&described(action, hosts.get(&action.name)))?;
             }
         } else {
-            for line in table(&actions) {
+            for line in table(&actions, &hosts) {
                 output.line(&line)?;
             }
         }
@@ -162,25 +164,65 @@ fn one_document(pages: &[String]) -> Result<String, Failure> {
     Ok(format!(r#"{{"actions":[{}],"format":"{FORMAT}"}}"#, actions.join(",")))
 }
 
-/// Lines of a table: name, ports, and the description's first line.
-fn table(actions: &[pb::ActionSchema]) -> Vec<String> {
-    let mut rows = vec![["NAME".to_owned(), "PORTS".to_owned(), "DESCRIPTION".to_owned()]];
+/// Lines of a table: name, ports, who runs it where anything runs elsewhere, and the
+/// description's first line.
+fn table(actions: &[pb::ActionSchema], hosts: &BTreeMap<String, pb::ActionHosts>) -> Vec<String> {
+    let mut rows = vec![["NAME", "PORTS", "RUN BY", "DESCRIPTION"].map(str::to_owned)];
     rows.extend(actions.iter().map(|action| {
         let mut description = first_line(&action.description).to_owned();
         if !action.runnable {
             description = format!("(not run here) {description}");
         }
-        [action.name.clone(), signature(action), description].map(|cell| clean(&cell))
+        let run_by = hosts.get(&action.name).map(run_by).unwrap_or_default();
+        [action.name.clone(), signature(action), run_by, description].map(|cell| clean(&cell))
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let (name, ports) = (width(0).unwrap_or(0), width(1).unwrap_or(0).min(MAX_PORTS_WIDTH));
+    let run_by = width(2).unwrap_or(0).min(MAX_RUN_BY_WIDTH);
     rows.iter()
-        .map(|[a, b, c]| format!("{a:name$}  {b:ports$}  {c}").trim_end().to_owned())
+        .map(|[a, b, c, d]| match hosts.is_empty() {
+            true => format!("{a:name$}  {b:ports$}  {d}"),
+            false => format!("{a:name$}  {b:ports$}  {c:run_by$}  {d}"),
+        })
+        .map(|line| line.trim_end().to_owned())
         .collect()
 }
 
 /// Past this many columns a row's ports push its description aside alone.
 const MAX_PORTS_WIDTH: usize = 48;
+/// The same of who runs it.
+const MAX_RUN_BY_WIDTH: usize = 24;
+
+/// `worker +2`.
+fn run_by(hosts: &pb::ActionHosts) -> String {
+    let Some(first) = hosts.hosts.first() else { return String::new() };
+    match hosts.hosts.len() - 1 + hosts.others as usize {
+        0 => host_name(first),
+        more => format!("{} +{more}", host_name(first)),
+    }
+}
+
+/// What a host calls itself, and where that is nothing, its session.
+fn host_name(host: &pb::ActionHost) -> String {
+    match &host.host {
+        Some(Host::Peer(peer)) if peer.name.is_empty() => format!("session {}", peer.session),
+        Some(Host::Peer(peer)) => peer.name.clone(),
+        Some(Host::McpServer(name)) => name.clone(),
+        None => String::new(),
+    }
+}
+
+/// `peer worker, session 0f3c9a1e`.
+fn host_line(host: &pb::ActionHost) -> String {
+    match &host.host {
+        Some(Host::Peer(peer)) if peer.name.is_empty() => {
+            format!("a peer without a name, session {}", peer.session)
+        }
+        Some(Host::Peer(peer)) => format!("peer {}, session {}", peer.name, peer.session),
+        Some(Host::McpServer(name)) => format!("MCP server {name}"),
+        None => "a host of a kind that is not known here".to_owned(),
+    }
+}
 
 fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
@@ -206,13 +248,21 @@ fn signature(action: &pb::ActionSchema) -> String {
 }
 
 /// An action in full.
-fn described(action: &pb::ActionSchema) -> String {
+fn described(action: &pb::ActionSchema, hosts: Option<&pb::ActionHosts>) -> String {
     let mut text = clean(&action.name);
     if !action.runnable {
         text.push_str(" (not run here)");
     }
     for line in action.description.trim().lines() {
         let _ = write!(text, "\n  {}", clean(line));
+    }
+    if let Some(hosts) = hosts {
+        for host in &hosts.hosts {
+            let _ = write!(text, "\n  run by {}", clean(&host_line(host)));
+        }
+        if hosts.others > 0 {
+            let _ = write!(text, "\n  run by {} more", hosts.others);
+        }
     }
     let ports = [("takes", &action.inputs), ("gives", &action.outputs)];
     for (verb, ports) in ports {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::action::inputs::Opening;
 use crate::action::request::CallRequest;
-use crate::action::{ActionSchema, Call, Context, Entry, Handler, Inputs, Outputs, Run};
+use crate::action::{ActionSchema, Call, Context, Entry, Handler, Hosts, Inputs, Outputs, Run};
 use crate::session::driver::RemoteAction;
 use crate::wire::{Headers, Status, headers};
 
@@ -152,5 +152,9 @@ impl Handler for Called {
             ended
         }
         .boxed()
+    }
+
+    fn hosts(&self) -> Hosts {
+        self.action.hosts()
     }
 }

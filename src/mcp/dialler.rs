@@ -17,7 +17,9 @@ use super::{
     server_list::{McpSource, Reach},
     taking::{Standing, Taking},
 };
-use crate::action::{Context, Dial, Entry, Handler, Registry, registry::undiallable, tool_name};
+use crate::action::{
+    Context, Dial, Entry, Handler, Hosts, Registry, registry::undiallable, tool_name,
+};
 use crate::wire::{Reason, Status, peer::Peer};
 
 /// How long a server may take until its tools are known.
@@ -194,5 +196,9 @@ impl Handler for Held {
             ended
         }
         .boxed()
+    }
+
+    fn hosts(&self) -> Hosts {
+        self.handler.hosts()
     }
 }

@@ -1,8 +1,15 @@
 //! Taking in: another server's tools as actions of a registry, for as long as it
 //! is wanted. The server is started again when it ends, and its list followed.
 
-use std::{collections::BTreeMap, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 
+use futures::future::{BoxFuture, FutureExt as _};
 use rmcp::{
     ClientHandler, RoleClient,
     handler::client::progress::ProgressDispatcher,
@@ -16,6 +23,7 @@ use rmcp::{
         streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
+use shlex::Shlex;
 use thiserror::Error;
 use tokio::{
     process::Command,
@@ -23,6 +31,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
 
 use super::{
     http_client::http_client,
@@ -31,7 +40,8 @@ use super::{
     taken_call::{self, Connected, Line},
     taken_tool::TakenTool,
 };
-use crate::action::{Context, Registry, handler};
+use crate::action::{Context, Handler, Host, Hosts, Registry};
+use crate::wire::Status;
 
 /// How long a server may take to open the protocol and list its tools.
 const OPENING: Duration = Duration::from_secs(30);
@@ -70,6 +80,7 @@ impl Taking {
         let (tell, standing) = watch::channel(Standing::Opening);
         let intake = Intake {
             server: source.name.as_str().into(),
+            shown: shown_name(&source).into(),
             source,
             registry,
             line: Line::default(),
@@ -131,6 +142,8 @@ impl ClientHandler for Ears {
 
 struct Intake {
     server: Arc<str>,
+    /// What callers are told that it is called.
+    shown: Arc<str>,
     source: McpSource,
     registry: Arc<Registry>,
     line: Line,
@@ -233,12 +246,19 @@ impl Intake {
     /// Makes the actions those of a list: new ones are registered, gone ones
     /// removed, changed ones replaced.
     fn follow(&mut self, tools: Vec<Tool>) {
-        let mut wanted = BTreeMap::new();
+        let mut wanted: BTreeMap<String, (Tool, TakenTool)> = BTreeMap::new();
         for tool in tools {
             match TakenTool::new(&tool, &self.source.prefix) {
-                Ok(taken) => {
-                    wanted.insert(taken.schema().name().to_string(), (tool, taken));
-                }
+                Ok(taken) => match wanted.entry(taken.schema().name().to_string()) {
+                    Entry::Vacant(free) => drop(free.insert((tool, taken))),
+                    Entry::Occupied(other) => tracing::warn!(
+                        server = &*self.server,
+                        tool = &*tool.name,
+                        action = other.key(),
+                        other = &*other.get().0.name,
+                        "a tool was not taken in: another one has become the action of its name"
+                    ),
+                },
                 Err(error) => {
                     let (server, tool, error) = (&*self.server, &*tool.name, error.to_string());
                     tracing::warn!(server, tool, error, "a tool was not taken in");
@@ -257,11 +277,8 @@ impl Intake {
                 continue;
             }
             let schema = taken.schema().clone();
-            let (taken, server, line) = (Arc::new(taken), self.server.clone(), self.line.clone());
-            let run = handler(move |context: Context| {
-                taken_call::run(context, taken.clone(), server.clone(), line.clone())
-            });
-            match self.registry.register(Ok(schema), run) {
+            let (taken, server, line) = (Arc::new(taken), self.shown.clone(), self.line.clone());
+            match self.registry.register(Ok(schema), TakenAction { taken, server, line }) {
                 Ok(()) => {
                     self.taken.insert(name, tool);
                 }
@@ -272,6 +289,41 @@ impl Intake {
             }
         }
         self.tell.send_replace(Standing::Open(self.taken.len()));
+    }
+}
+
+/// A tool of a server, as what runs an action.
+struct TakenAction {
+    taken: Arc<TakenTool>,
+    server: Arc<str>,
+    line: Line,
+}
+
+impl Handler for TakenAction {
+    fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>> {
+        let Self { taken, server, line } = self;
+        taken_call::run(context, taken.clone(), server.clone(), line.clone()).boxed()
+    }
+
+    fn hosts(&self) -> Hosts {
+        Host::McpServer(self.server.to_string()).into()
+    }
+}
+
+/// What callers are told that a server is called. A command line or an address,
+/// where it is the name, may have secrets in it.
+fn shown_name(source: &McpSource) -> String {
+    let name = &source.name;
+    match &source.reach {
+        Reach::Command { command, .. } if Shlex::new(name).next().as_ref() == Some(command) => {
+            let program = Path::new(command).file_name();
+            program.map_or(command.clone(), |name| name.to_string_lossy().into_owned())
+        }
+        Reach::Url { .. } => {
+            let url = Url::parse(name).ok().filter(Url::has_host);
+            url.map_or(name.clone(), |url| url.origin().ascii_serialization())
+        }
+        Reach::Command { .. } => name.clone(),
     }
 }
 
@@ -306,5 +358,24 @@ async fn ended(running: &RunningService<RoleClient, Ears>) {
     const LOOK: Duration = Duration::from_millis(250);
     while !running.is_closed() && !running.peer().is_transport_closed() {
         sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::server_list::from_argument;
+
+    #[test]
+    fn what_may_be_secret_is_not_shown() {
+        let check = |argument: &str, expected: &str| {
+            let source = from_argument(argument).expect("a server");
+            assert_eq!(shown_name(&source), expected);
+            let source = McpSource { name: "files".to_owned(), ..source };
+            assert_eq!(shown_name(&source), "files");
+        };
+        check("npx -y server --token abc", "npx");
+        check("'/opt/my tools/serve' --token abc", "serve");
+        check("https://example.com:8443/mcp/abc?key=abc", "https://example.com:8443");
     }
 }

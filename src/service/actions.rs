@@ -1,11 +1,12 @@
 //! Listing and describing actions.
 
 use crate::action::{
-    Entry, Registry, document,
+    Entry, Host, Hosts, Registry, document,
     schema::{MAX_SCHEMA_TEXT, Ports, Runnable},
 };
 use crate::runner::AllowList;
-use crate::wire::{Reason, Status, name::is_name, pb};
+use crate::wire::name::{is_name, shown};
+use crate::wire::{Reason, Status, pb};
 
 /// How many actions a page has unless the caller says.
 const DEFAULT_PAGE: usize = 500;
@@ -47,7 +48,8 @@ pub(super) fn list(
     let mut room = PAGE_BYTES;
     let mut fits = |entry: &Entry| {
         let had_room = room > 0;
-        room = room.saturating_sub(entry.schema().text_bytes());
+        let text = entry.schema().text_bytes() + entry.hosts().text_bytes();
+        room = room.saturating_sub(text);
         had_room
     };
     let mut matching = matching.peekable();
@@ -65,6 +67,7 @@ pub(super) fn list(
         document: if include_document { document::write(&page, ports) } else { String::new() },
         actions: page.iter().map(|entry| message(entry, ports)).collect(),
         next_page_token,
+        hosts: page.iter().filter_map(named_hosts).collect(),
     })
 }
 
@@ -75,12 +78,12 @@ pub(super) fn describe(
     let pb::GetActionRequest { name, all_ports, include_document } = request;
     let entry = registry.entry(&name).or_else(|| registry.entry_of_tool(&name));
     let entry = entry.ok_or_else(|| {
-        let name: String = name.chars().take(255).collect();
-        Status::of(Reason::UnknownAction, format!("there is no action {name:?}"))
+        Status::of(Reason::UnknownAction, format!("there is no action {:?}", shown(&name)))
     })?;
     let ports = ports(all_ports);
     Ok(pb::GetActionResponse {
         action: Some(message(&entry, ports)),
+        hosts: named_hosts(&entry).map(|(_, hosts)| hosts),
         document: if include_document { document::write([&entry], ports) } else { String::new() },
     })
 }
@@ -91,4 +94,18 @@ fn ports(all: bool) -> Ports {
 
 fn message(entry: &Entry, ports: Ports) -> pb::ActionSchema {
     entry.schema().to_message(entry.runnable(), ports)
+}
+
+/// An action's name and its hosts; `None` where it has none.
+fn named_hosts(entry: &Entry) -> Option<(String, pb::ActionHosts)> {
+    let Hosts { listed, others } = entry.hosts();
+    let host = |host| match host {
+        Host::Peer { name, session } => pb::action_host::Host::Peer(pb::PeerHost { name, session }),
+        Host::McpServer(name) => pb::action_host::Host::McpServer(name),
+    };
+    let hosts = listed.into_iter().map(|it| pb::ActionHost { host: Some(host(it)) });
+    let hosts: Vec<_> = hosts.collect();
+    let others = u32::try_from(others).unwrap_or(u32::MAX);
+    let name = entry.schema().name().to_string();
+    (!hosts.is_empty()).then_some((name, pb::ActionHosts { hosts, others }))
 }

@@ -30,6 +30,10 @@ pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
 /// take several times as much.
 const MAX_PUBLISHED_BYTES: usize = 4 << 20;
 
+/// The most that all sessions of a service publish, unless it says otherwise: an
+/// opener costs nothing, and could be many.
+pub const DEFAULT_MAX_PUBLISHED_BYTES: usize = 256 << 20;
+
 /// How a service keeps its sessions.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -39,11 +43,18 @@ pub struct Config {
     pub grace: Duration,
     /// How many sessions there are at most, those without a connection included.
     pub max_sessions: usize,
+    /// How much text the schemas have that all sessions publish together, in bytes.
+    pub max_published_bytes: usize,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limits: Limits::default(), grace: DEFAULT_GRACE, max_sessions: DEFAULT_MAX_SESSIONS }
+        Self {
+            limits: Limits::default(),
+            grace: DEFAULT_GRACE,
+            max_sessions: DEFAULT_MAX_SESSIONS,
+            max_published_bytes: DEFAULT_MAX_PUBLISHED_BYTES,
+        }
     }
 }
 
@@ -69,6 +80,9 @@ struct State {
     served: HashMap<Name, Served>,
     /// The sessions that publish a name which another one holds, longest first.
     waiting: HashMap<Name, Vec<String>>,
+    /// The text of all that the sessions publish, in bytes, and its bound.
+    text_bytes: usize,
+    most_text_bytes: usize,
 }
 
 struct Attachment {
@@ -76,6 +90,8 @@ struct Attachment {
     token: Bytes,
     /// All it publishes, those that are refused for their names included.
     actions: HashMap<Name, ActionSchema>,
+    /// The text of these, in bytes.
+    text_bytes: usize,
 }
 
 struct Served {
@@ -88,6 +104,8 @@ impl Directory {
     /// own to it. The registry asks it for sessions from now on.
     pub fn new(registry: Arc<Registry>, handlers: Arc<Handlers>, config: Config) -> Arc<Self> {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let most_text_bytes = config.max_published_bytes;
+        let state = Mutex::new(State { most_text_bytes, ..State::default() });
         let directory = Arc::new_cyclic(|own| Self {
             registry,
             handlers,
@@ -95,7 +113,7 @@ impl Directory {
             runs: RunNodes::new(tasks.clone(), stop.clone()),
             tasks,
             stop,
-            state: Mutex::default(),
+            state,
             own: own.clone(),
         });
         let peers: Weak<dyn Peers> = directory.own.clone();
@@ -188,8 +206,12 @@ impl Directory {
         let token: Bytes =
             [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat().into();
         state.tokens.insert(token.clone(), id.clone());
-        let attachment =
-            Attachment { session: session.clone(), token: token.clone(), actions: HashMap::new() };
+        let attachment = Attachment {
+            session: session.clone(),
+            token: token.clone(),
+            actions: HashMap::new(),
+            text_bytes: 0,
+        };
         state.sessions.insert(id, attachment);
         Ok((session, token))
     }
@@ -284,6 +306,7 @@ impl Publications for Directory {
             let mut state = self.state.lock();
             let Some(ended) = state.sessions.remove(session.id()) else { return };
             state.tokens.remove(&ended.token);
+            state.text_bytes -= ended.text_bytes;
             for name in ended.actions.keys() {
                 state.unserve(&self.registry, session.id(), name.as_str());
             }
@@ -312,11 +335,17 @@ impl State {
         if attached.actions.len() >= MAX_PUBLISHED && !attached.actions.contains_key(&name) {
             return Err(too_much(name.as_str()));
         }
-        let others = attached.actions.values().filter(|it| *it.name() != name);
-        let text = others.map(ActionSchema::text_bytes).sum::<usize>() + schema.text_bytes();
-        if text > MAX_PUBLISHED_BYTES {
+        // Kept, not summed up: this is done for each action, and all sessions wait.
+        let replaced = attached.actions.get(&name).map_or(0, ActionSchema::text_bytes);
+        let text_bytes = attached.text_bytes - replaced + schema.text_bytes();
+        if text_bytes > MAX_PUBLISHED_BYTES {
             return Err(too_much(name.as_str()));
         }
+        let of_all = self.text_bytes - attached.text_bytes + text_bytes;
+        if of_all > self.most_text_bytes {
+            return Err(too_much_of_all(name.as_str(), self.most_text_bytes));
+        }
+        (attached.text_bytes, self.text_bytes) = (text_bytes, of_all);
         // Reached by the session's id even where the name is taken.
         attached.actions.insert(name.clone(), schema.clone());
         self.serve(registry, session, name, schema)
@@ -349,7 +378,7 @@ impl State {
         }
         // It may be a host itself, of what it published before.
         served.action.remove(session.id());
-        let holders = served.action.hosts();
+        let holders = served.action.sessions();
         if let Some(holder) = holders.iter().find(|holder| holder.is_connected()) {
             let refusal = taken(described(holder, holders.len() - 1));
             self.waiting.entry(name).or_default().push(session.id().to_owned());
@@ -367,11 +396,12 @@ impl State {
     /// Whether there was such an action.
     fn withdraw(&mut self, registry: &Registry, session: &str, name: &str) -> bool {
         let attached = self.sessions.get_mut(session);
-        let withdrawn = attached.is_some_and(|it| it.actions.remove(name).is_some());
-        if withdrawn {
-            self.unserve(registry, session, name);
-        }
-        withdrawn
+        let Some(attached) = attached else { return false };
+        let Some(schema) = attached.actions.remove(name) else { return false };
+        attached.text_bytes -= schema.text_bytes();
+        self.text_bytes -= schema.text_bytes();
+        self.unserve(registry, session, name);
+        true
     }
 
     /// A program that was started anew while its old connection still seemed to
@@ -411,7 +441,7 @@ impl State {
         self.wait_no_longer(session, name);
         let Some(served) = self.served.get(name) else { return };
         served.action.remove(session);
-        if !served.action.hosts().is_empty() {
+        if !served.action.is_unhosted() {
             return;
         }
         self.served.remove(name);
@@ -440,6 +470,12 @@ fn too_much(action: &str) -> Status {
         "{action:?}: a session publishes at most {MAX_PUBLISHED} actions, whose schemas have \
          {MAX_PUBLISHED_BYTES} bytes in all"
     );
+    Status::of(Reason::SessionLimit, message)
+}
+
+fn too_much_of_all(action: &str, most: usize) -> Status {
+    let message =
+        format!("{action:?}: the schemas of all sessions have at most {most} bytes in all");
     Status::of(Reason::SessionLimit, message)
 }
 

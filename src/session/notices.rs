@@ -11,47 +11,41 @@ const MOST_NAMES: usize = 20;
 /// How much of a status's message is said, in characters.
 const MOST_TEXT: usize = 200;
 
-/// So much of an id that people tell sessions apart by it; with all of it they
-/// could be called.
-fn short(session: &Session) -> &str {
-    session.id().get(..8).unwrap_or_default()
-}
-
 pub(super) fn attached(session: &Session, actions: usize) {
-    tracing::info!(peer = session.peer(), session = short(session), actions, "a peer attached");
+    tracing::info!(peer = session.peer(), session = session.short_id(), actions, "a peer attached");
 }
 
 pub(super) fn resumed(session: &Session) {
-    tracing::info!(peer = session.peer(), session = short(session), "a peer came back");
+    tracing::info!(peer = session.peer(), session = session.short_id(), "a peer came back");
 }
 
 pub(super) fn disconnected(session: &Session, grace: Duration) {
-    let (peer, session, kept_seconds) = (session.peer(), short(session), grace.as_secs());
+    let (peer, session, kept_seconds) = (session.peer(), session.short_id(), grace.as_secs());
     tracing::info!(peer, session, kept_seconds, "a peer's connection is gone");
 }
 
 pub(super) fn left(session: &Session, actions: usize, status: &Status) {
-    let (peer, session, code) = (session.peer(), short(session), code_name(status.code));
+    let (peer, session, code) = (session.peer(), session.short_id(), code_name(status.code));
     let why = text(status);
     tracing::info!(peer, session, actions, code, why, "a peer left");
 }
 
 pub(super) fn published(session: &Session, names: &[String]) {
     if !names.is_empty() {
-        let (peer, session, count) = (session.peer(), short(session), names.len());
+        let (peer, session, count) = (session.peer(), session.short_id(), names.len());
         tracing::info!(peer, session, count, actions = listed(names), "actions were published");
     }
 }
 
 pub(super) fn withdrawn(session: &Session, names: &[String]) {
     if !names.is_empty() {
-        let (peer, session, count) = (session.peer(), short(session), names.len());
+        let (peer, session, count) = (session.peer(), session.short_id(), names.len());
         tracing::info!(peer, session, count, actions = listed(names), "actions were withdrawn");
     }
 }
 
 pub(super) fn refused(session: &Session, refused: &[pb::RefusedAction]) {
-    let (peer, session) = (session.peer(), short(session));
+    let (peer, session) = (session.peer(), session.short_id());
     for refused in refused.iter().take(MOST_NAMES) {
         let status = Status::from(refused.status.clone().unwrap_or_default());
         let (action, code, why) = (&*refused.name, code_name(status.code), text(&status));

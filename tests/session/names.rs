@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use a11_grpc::action::schema::{Ports, Runnable};
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::client::{Client, Peer};
+use a11_grpc::session::Session;
 use a11_grpc::wire::pb::{RefusedAction, frame::Body};
 use a11_grpc::wire::{Reason, Status};
 use futures::FutureExt as _;
@@ -147,6 +148,66 @@ async fn a_program_started_anew_has_its_names_once_its_old_connection_breaks() {
     }
     // What ran at the old one may still end well: it has its grace period.
     assert!(run.finished().now_or_never().is_none());
+}
+
+/// Waits until the connection of a session has broken.
+async fn broken(session: &Session) {
+    let waited = async {
+        while session.is_connected() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waited).await.expect("is noticed");
+}
+
+fn is_otherwise(registry: &Registry) -> Option<bool> {
+    registry.entry("who").map(|entry| entry.schema().description() == "Differs.")
+}
+
+/// Opens a session that hosts the plain `who`.
+async fn open_plain(service: &Service) -> Frames {
+    let who = hosting("who", "plain").entry("who").expect("is there");
+    let schema = who.schema().to_message(Runnable::Yes, Ports::All);
+    Frames::open_as(service, "worker", vec![schema]).await
+}
+
+#[tokio::test]
+async fn a_stranger_that_was_refused_waits_for_as_long_as_the_holder_may_come_back() {
+    let service = Service::start().await;
+    let holder = open_plain(&service).await;
+    let held = service.directory.sessions().pop().expect("is attached");
+    let stranger = hosting_otherwise("a stranger").named("another");
+    let stranger = stranger.connect(service.channel().await).await.expect("attaches");
+    assert_eq!(reasons(&stranger.refused()), [("who", Reason::NameTaken)]);
+    drop(holder);
+    broken(&held).await;
+    // What a broken connection sets off has been done once another call is over.
+    let refused = stranger.call("absent").run().await.expect_err("is nowhere");
+    assert_eq!(refused.reason, Reason::UnknownAction);
+    assert_eq!(is_otherwise(&service.registry), Some(false));
+    held.end(Status::of(Reason::PeerLost, "it did not come back"));
+    service.until(|registry| is_otherwise(registry) == Some(true)).await;
+    let outputs = stranger.call("who").run().await.expect("runs");
+    assert_eq!(outputs.value::<String>("name").expect("a name"), "a stranger");
+}
+
+#[tokio::test]
+async fn a_holder_whose_connection_broke_is_replaced_by_who_publishes_then() {
+    let service = Service::start().await;
+    let holder = open_plain(&service).await;
+    let held = service.directory.sessions().pop().expect("is attached");
+    drop(holder);
+    broken(&held).await;
+    let newcomer = hosting_otherwise("a newcomer").named("another");
+    let newcomer = newcomer.connect(service.channel().await).await.expect("attaches");
+    assert_eq!(reasons(&newcomer.refused()), []);
+    assert_eq!(is_otherwise(&service.registry), Some(true));
+    // The holder may come back, and has its name again once it is free.
+    assert!(!held.is_over() && service.registry.entry_at(held.id(), "who").is_ok());
+    newcomer.close().await;
+    service.until(|registry| is_otherwise(registry) == Some(false)).await;
+    held.end(Status::of(Reason::PeerLost, "it did not come back"));
+    service.until(|registry| registry.entry("who").is_none()).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::client::{Client, Peer};
-use a11_grpc::wire::{Chunk, Reason, Status};
+use a11_grpc::session::{Config, Directory, Session, driver::Publications as _};
+use a11_grpc::wire::{Chunk, Reason, Status, pb};
 use futures::TryStreamExt as _;
 
 use crate::service::Service;
@@ -143,4 +144,45 @@ async fn what_a_session_publishes_past_its_bounds_is_refused_by_name() {
     check(1026, 0, &["a1024", "a1025"]).await;
     check(5, 1_000_000, &["a0004"]).await;
     check(4, 1_000_000, &[]).await;
+}
+
+#[tokio::test]
+async fn what_is_withdrawn_counts_no_longer() {
+    let service = Service::start().await;
+    let hosted = Arc::new(Registry::new());
+    let peer = Peer::host(hosted.clone()).connect(service.channel().await).await;
+    let peer = peer.expect("attaches");
+    for _ in 0..3 {
+        for at in 0..4 {
+            let schema = ActionSchema::builder(format!("a{at}")).describe("x".repeat(1_000_000));
+            let run = handler(|_: Context| async { Ok(()) });
+            hosted.register(schema.build(), run).expect("registers");
+        }
+        service.until(|registry| registry.entries(None).len() == 4).await;
+        hosted.entries(None).iter().for_each(|it| drop(hosted.remove(it.schema().name().as_str())));
+        service.until(|registry| registry.entries(None).is_empty()).await;
+    }
+    assert!(peer.refused().is_empty());
+}
+
+#[test]
+fn what_all_sessions_publish_is_bounded_too_and_free_again_when_one_ends() {
+    let config = Config { max_published_bytes: 10_000, ..Config::default() };
+    let directory = Directory::new(Arc::default(), Arc::default(), config);
+    let open = || directory.open("p".into(), None).expect("there is room").0;
+    let publish = |session: &Session, name: &str, bytes: usize| {
+        let description = "x".repeat(bytes);
+        let schema = pb::ActionSchema { name: name.to_owned(), description, ..Default::default() };
+        directory.publish(session, vec![schema]).len()
+    };
+    let (one, two) = (open(), open());
+    for _ in 0..3 {
+        // Published anew, it counts once.
+        assert_eq!(publish(&one, "a", 6_000), 0);
+    }
+    assert_eq!(publish(&two, "b", 6_000), 1);
+    assert_eq!(publish(&two, "b", 3_000), 0);
+    directory.withdraw(&two, vec!["b".to_owned()]);
+    one.end(Status::ok());
+    assert_eq!(publish(&two, "b", 9_000), 0);
 }

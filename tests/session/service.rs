@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
+use a11_grpc::action::{ActionSchema, Context, Handlers, Port, Registry, handler};
 use a11_grpc::service::{ActionApi, NodeApi, PeerApi};
 use a11_grpc::session::{Config, Directory, FreeNodes};
 use a11_grpc::wire::pb::action_service_server::ActionServiceServer;
@@ -17,6 +17,8 @@ pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     pub(crate) registry: Arc<Registry>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) nodes: FreeNodes,
+    pub(crate) handlers: Arc<Handlers>,
 }
 
 impl Service {
@@ -28,17 +30,19 @@ impl Service {
         let registry = Arc::new(Registry::new());
         let actions = ActionApi::new(registry.clone());
         let config = Config { grace, ..Config::default() };
-        let directory = Directory::new(registry.clone(), actions.handlers().clone(), config);
+        let handlers = actions.handlers().clone();
+        let directory = Directory::new(registry.clone(), handlers.clone(), config);
+        let nodes = FreeNodes::new(directory.clone());
         let actions = actions.reachable_in(directory.runs().clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let server = Server::builder()
             .add_service(ActionServiceServer::new(actions))
             .add_service(PeerApi::new(directory.clone()).into_server())
-            .add_service(NodeServiceServer::new(NodeApi::new(FreeNodes::new(directory.clone()))))
+            .add_service(NodeServiceServer::new(NodeApi::new(nodes.clone())))
             .serve_with_incoming(TcpListenerStream::new(listener));
         tokio::spawn(server);
-        Self { address, registry, directory }
+        Self { address, registry, directory, nodes, handlers }
     }
 
     pub(crate) async fn channel(&self) -> Channel {

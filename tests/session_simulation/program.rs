@@ -6,17 +6,19 @@ use std::{collections::BTreeMap, fmt, time::Instant};
 use a11_grpc::session::core::{Core, Event, Limits, NewCall, Room, cost};
 use a11_grpc::wire::{Chunk, Code, NodeFragment, Reason, Status, pb};
 
-use super::random::Random;
+use super::{
+    content::{Content, LARGEST_PIECE, Writer},
+    publishing::Publishing,
+    random::Random,
+};
 
-/// The largest piece; larger than the smallest window.
-const LARGEST_PIECE: u64 = 9_000;
 const PORTS: [&str; 2] = ["a", "b"];
 
-/// A node that is written: how many pieces it has in all, and how many left.
+/// A node that is written: what it holds, and how many pieces were written.
 struct Writing {
     port: &'static str,
+    content: Content,
     written: u64,
-    total: u64,
 }
 
 /// A node that is read: what came, and what is not yet consumed.
@@ -42,6 +44,10 @@ struct Call {
 pub(crate) struct Program {
     pub(crate) core: Core,
     pub(crate) ended: Option<Status>,
+    pub(crate) publishing: Publishing,
+    /// The core gave its connection up.
+    gave_up: bool,
+    seed: u64,
     limits: Limits,
     random: Random,
     calls_left: u64,
@@ -51,11 +57,14 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(core: Core, limits: Limits, mut random: Random) -> Self {
+    pub(crate) fn new(core: Core, limits: Limits, seed: u64, mut random: Random) -> Self {
         let calls_left = random.between(0, 8);
         Self {
             core,
             ended: None,
+            publishing: Publishing::new(&mut random),
+            gave_up: false,
+            seed,
             limits,
             random,
             calls_left,
@@ -71,10 +80,18 @@ impl Program {
         if self.wake_at.is_none_or(|at| at <= now) {
             self.wake_at = Some(now + self.random.millis(1, 30));
             self.make_calls(now);
+            if self.ended.is_none() {
+                self.publishing.step(&mut self.core, &mut self.random);
+            }
             self.read();
         }
         self.write(now);
         self.take_events();
+    }
+
+    /// Whether the core gave its connection up since this was asked.
+    pub(crate) fn gave_up(&mut self) -> bool {
+        std::mem::take(&mut self.gave_up)
     }
 
     /// When it wants to go on by itself.
@@ -86,7 +103,8 @@ impl Program {
     pub(crate) fn is_done(&self, other: &Self) -> bool {
         let hosted = other.hosted.values().all(|call| call.ended.is_some());
         let made = self.made.values().all(|call| call.ended.is_some());
-        made && hosted && (self.calls_left == 0 || self.ended.is_some())
+        let all_made = self.calls_left == 0 && self.publishing.is_done(&other.publishing);
+        made && hosted && (all_made || self.ended.is_some())
     }
 
     fn make_calls(&mut self, now: Instant) {
@@ -97,7 +115,7 @@ impl Program {
         match self.core.start_call(call) {
             Ok(number) => {
                 self.calls_left -= 1;
-                let mut call = self.new_call();
+                let mut call = self.new_call(number, Writer::Caller);
                 call.cancel_at = self.random.one_in(4).then(|| now + self.random.millis(0, 3_000));
                 assert!(self.made.insert(number, call).is_none(), "call {number} twice");
             }
@@ -106,10 +124,10 @@ impl Program {
         }
     }
 
-    fn new_call(&mut self) -> Call {
-        let random = &mut self.random;
-        let writing = PORTS.map(|port| Writing { port, written: 0, total: random.between(1, 40) });
-        let verdict = match random.one_in(4) {
+    fn new_call(&mut self, number: u64, role: Writer) -> Call {
+        let content = |port| Content::of(self.seed, number, role, port);
+        let writing = PORTS.map(|port| Writing { port, content: content(port), written: 0 });
+        let verdict = match self.random.one_in(4) {
             true => Status::handler(Code::NotFound, "by the seed"),
             false => Status::ok(),
         };
@@ -128,7 +146,7 @@ impl Program {
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Called(frame) => {
-                    let call = self.new_call();
+                    let call = self.new_call(frame.call, Writer::Host);
                     assert!(self.hosted.insert(frame.call, call).is_none(), "hosted twice");
                 }
                 Event::Fragments { call, fragments } => {
@@ -161,8 +179,15 @@ impl Program {
                     assert!(self.ended.is_none());
                     self.ended = Some(status);
                 }
-                Event::Writable { .. } | Event::Disconnected => {}
-                other => panic!("{other:?}"),
+                Event::Publish(actions) => self.publishing.published(actions),
+                Event::Published(refused) => self.publishing.answered(refused),
+                Event::Withdraw(names) => self.publishing.withdrawn(names),
+                Event::Writable { .. } => {}
+                Event::Disconnected => {
+                    assert!(!self.core.is_connected());
+                    self.gave_up = true;
+                }
+                Event::Broken { call, status } => panic!("call {call}: {status}"),
             }
         }
     }
@@ -171,17 +196,22 @@ impl Program {
         self.made.get_mut(&number).or(self.hosted.get_mut(&number)).expect("a call that is known")
     }
 
-    /// Checks that a piece is the very next one of its node.
+    /// Checks that a piece is the very next one of its node, byte for byte.
     fn arrived(&mut self, number: u64, fragment: &NodeFragment) {
         let window = u64::from(self.limits.node_window_bytes);
+        let is_made = self.made.contains_key(&number);
+        let writer = if is_made { Writer::Host } else { Writer::Caller };
+        let content = Content::of(self.seed, number, writer, &fragment.id);
         let call = self.call(number);
         assert!(call.ended.as_ref().is_none_or(|status| status.reason != Reason::PeerLost));
         let reading = call.reading.entry(fragment.id.clone()).or_default();
         assert!(!reading.is_final, "a piece after the final one");
         let data = fragment.chunk().expect("a chunk").data();
-        assert_eq!(data[..8], reading.came.to_le_bytes(), "call {number} {}", fragment.id);
+        let is_next = *data == content.piece(reading.came);
+        assert!(is_next, "call {number} {}: not piece {}", fragment.id, reading.came);
         reading.came += 1;
         reading.is_final = !fragment.continued;
+        assert_eq!(reading.is_final, reading.came == content.pieces());
         reading.unread.push(cost(fragment));
         let held: u64 = reading.unread.iter().sum();
         assert!(held <= window + LARGEST_PIECE + 64, "{held} bytes of a node with {window}");
@@ -214,7 +244,7 @@ impl Program {
                 self.core.cancel(*number, Status::of(Reason::Cancelled, "by the seed"));
             }
             for node in &mut call.writing {
-                write_node(&mut self.core, &mut self.random, *number, node);
+                write_node(&mut self.core, *number, node);
             }
         }
         for (number, call) in &mut self.hosted {
@@ -223,8 +253,8 @@ impl Program {
             }
             let mut left = 0;
             for node in &mut call.writing {
-                write_node(&mut self.core, &mut self.random, *number, node);
-                left += node.total - node.written;
+                write_node(&mut self.core, *number, node);
+                left += node.content.pieces() - node.written;
             }
             if self.random.one_in(4) {
                 let text = call.logs.to_string();
@@ -266,7 +296,8 @@ impl Program {
                     call.reading.get(node.port).map_or((0, false), |it| (it.came, it.is_final));
                 assert!(came <= node.written);
                 if ended.is_ok() && !call.cancelled {
-                    assert!(came == node.total && is_final, "call {number} {}", node.port);
+                    let all = came == node.content.pieces() && is_final;
+                    assert!(all, "call {number} {}", node.port);
                 }
             }
             if !call.cancelled && ended.reason != Reason::PeerLost {
@@ -276,15 +307,13 @@ impl Program {
     }
 }
 
-fn write_node(core: &mut Core, random: &mut Random, number: u64, node: &mut Writing) {
-    while node.written < node.total && core.room(number, node.port) == Room::Free {
-        let length = if random.one_in(4) { random.between(8, LARGEST_PIECE) } else { 16 };
-        let mut data = vec![0; length as usize];
-        data[..8].copy_from_slice(&node.written.to_le_bytes());
+fn write_node(core: &mut Core, number: u64, node: &mut Writing) {
+    let pieces = node.content.pieces();
+    while node.written < pieces && core.room(number, node.port) == Room::Free {
+        let chunk = Chunk::new("application/x-simulated", node.content.piece(node.written));
         node.written += 1;
-        let chunk = Chunk::new("application/x-simulated", data);
         let fragment = NodeFragment {
-            continued: node.written < node.total,
+            continued: node.written < pieces,
             ..NodeFragment::more(node.port, chunk)
         };
         core.write(number, fragment).expect("fits");

@@ -144,9 +144,7 @@ mod tests {
         fn ended(&self, _: &Session, _: &Status) {}
     }
 
-    /// The paused clock moves only while nothing runs.
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_that_does_not_read_is_waited_for_at_rest() {
+    fn session() -> Session {
         let (limits, now) = (Limits::default(), Instant::now());
         let core = Core::new(Side::Acceptor, limits, limits, Duration::from_secs(60), now);
         let publications: Arc<dyn Publications> = Arc::new(Nothing);
@@ -159,7 +157,32 @@ mod tests {
             tasks: Default::default(),
             runs: None,
         };
-        let session = Session::new(core, parts);
+        Session::new(core, parts)
+    }
+
+    /// Else each of a peer's short connections would leave a task for the whole grace
+    /// period.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_a_resumption_ends_with_it_even_where_that_is_over_already() {
+        let (session, now) = (session(), Instant::now());
+        for at in 1..4 {
+            session.attach(Connection(at), 0, now).expect("attaches");
+            session.detach(Connection(at));
+            let waiting = session.keep_until_resumed();
+            tokio::pin!(waiting);
+            assert!(futures::poll!(&mut waiting).is_pending());
+            session.attach(Connection(at + 10), 0, now).expect("attaches");
+            session.detach(Connection(at + 10));
+            let began = tokio::time::Instant::now();
+            waiting.await;
+            assert_eq!(began.elapsed(), Duration::ZERO);
+        }
+    }
+
+    /// The paused clock moves only while nothing runs.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_read_is_waited_for_at_rest() {
+        let (session, now) = (session(), Instant::now());
         session.attach(Connection(1), 0, now).expect("attaches");
         let (sink, _unread) = mpsc::channel(1);
         let open = Frame { number: 0, ack: 0, body: Some(Body::Open(OpenFrame::default())) };

@@ -17,7 +17,7 @@ use super::{
     hosting,
     state::{CallState, State, Work},
 };
-use crate::action::{Handlers, Registry};
+use crate::action::{Handlers, Host, Registry};
 use crate::session::core::{Connection, Core, NewCall};
 use crate::session::run_nodes::RunNodes;
 use crate::wire::{Reason, Status, pb};
@@ -69,6 +69,7 @@ impl Session {
             core,
             calls: HashMap::new(),
             publishing: Default::default(),
+            attachments: 0,
             changed: Arc::default(),
         };
         Self(Arc::new(Inner { parts, state: Mutex::new(state), over: CancellationToken::new() }))
@@ -77,6 +78,17 @@ impl Session {
     /// Its id: what `a11://SESSION` names.
     pub fn id(&self) -> &str {
         &self.0.parts.id
+    }
+
+    /// So much of its id that people tell sessions apart by it; with all of it the
+    /// session's actions and nodes could be reached.
+    pub fn short_id(&self) -> &str {
+        self.id().get(..8).unwrap_or_default()
+    }
+
+    /// What it is for those who ask who runs an action.
+    pub(super) fn as_host(&self) -> Host {
+        Host::Peer { name: self.peer().to_owned(), session: self.short_id().to_owned() }
     }
 
     /// Who the other side is, for people and logs.
@@ -101,6 +113,7 @@ impl Session {
     ) -> Result<u64, Status> {
         self.with(|state| {
             state.core.attach(connection, received, now)?;
+            state.attachments += 1;
             Ok(state.core.received())
         })
     }
@@ -292,25 +305,27 @@ impl Session {
         })
     }
 
-    /// Keeps the time while there is no connection: returns once there is one
-    /// again, or the session is over.
+    /// Keeps the time while there is no connection: returns as soon as there has
+    /// been one again, whose end is another's to wait for, or the session is over.
     pub async fn keep_until_resumed(&self) {
+        let begun = self.look(|state| state.attachments);
         loop {
-            let due = self.look(|state| match state.core.is_connected() {
-                true => None,
-                false => state.core.next_timeout(),
+            let (due, changed) = self.look(|state| {
+                let keeps = !state.core.is_connected() && state.attachments == begun;
+                let due = state.core.next_timeout().filter(|_| keeps);
+                (due, state.changed.clone())
             });
             let Some(due) = due else { return };
             // Ending it from outside ends the wait.
             tokio::select! {
-                () = tokio::time::sleep_until(due.into()) => {}
+                () = tokio::time::sleep_until(due.into()) => self.with(|state| {
+                    if !state.core.is_connected() {
+                        state.core.handle_timeout(Instant::now());
+                    }
+                }),
+                () = changed.notified() => {}
                 () = self.ended() => return,
             }
-            self.with(|state| {
-                if !state.core.is_connected() {
-                    state.core.handle_timeout(Instant::now());
-                }
-            });
         }
     }
 }

@@ -19,13 +19,10 @@ impl Session {
                 let Some(call) = state.calls.get_mut(&call) else {
                     return Poll::Ready(Err(Status::ok()));
                 };
-                match call.take(id) {
+                match call.take(id, cx) {
                     Batch::Fragments(fragments) => Poll::Ready(Ok(fragments)),
                     Batch::End(status) => Poll::Ready(Err(status)),
-                    Batch::Wait => {
-                        call.wait(cx);
-                        Poll::Pending
-                    }
+                    Batch::Wait => Poll::Pending,
                 }
             })
         })
@@ -64,7 +61,7 @@ impl Session {
                             let Some(call) = state.calls.get_mut(&call) else {
                                 return Poll::Ready(Ok(()));
                             };
-                            call.wait(cx);
+                            call.wait_for_room(id, cx);
                             return Poll::Pending;
                         }
                     }

@@ -11,7 +11,7 @@ use futures::{
 use parking_lot::Mutex;
 
 use super::{handle::Session, hosting::sent_depth};
-use crate::action::{Context, Handler};
+use crate::action::{self, Context, Handler, host::MAX_HOSTS};
 use crate::node::Piece;
 use crate::session::core::{NewCall, cost};
 use crate::wire::pb::LogLevel;
@@ -57,8 +57,13 @@ impl RemoteAction {
         self.0.lock().sessions.retain(|host| host.id() != session);
     }
 
-    /// The hosts.
-    pub fn hosts(&self) -> Vec<Session> {
+    /// Whether no session hosts it.
+    pub fn is_unhosted(&self) -> bool {
+        self.0.lock().sessions.is_empty()
+    }
+
+    /// The sessions that host it.
+    pub fn sessions(&self) -> Vec<Session> {
         self.0.lock().sessions.clone()
     }
 
@@ -82,6 +87,12 @@ impl Handler for RemoteAction {
     fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>> {
         let run_id = self.0.lock().run_id.clone();
         run(self.in_turn(), context, run_id).boxed()
+    }
+
+    fn hosts(&self) -> action::Hosts {
+        let hosts = self.0.lock();
+        let listed = hosts.sessions.iter().take(MAX_HOSTS).map(Session::as_host).collect();
+        action::Hosts { listed, others: hosts.sessions.len().saturating_sub(MAX_HOSTS) }
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) calls: HashMap<u64, CallState>,
     /// Who published, in order, and waits for the answer.
     pub(super) publishing: VecDeque<oneshot::Sender<Vec<pb::RefusedAction>>>,
+    /// How often there was a connection.
+    pub(super) attachments: u64,
     /// Woken when there may be frames to send, or a time to keep. One for each
     /// connection, so that an old one takes no wake-up away.
     pub(super) changed: Arc<Notify>,
@@ -41,7 +43,27 @@ pub(super) struct CallState {
     pub(super) ended: Option<Status>,
     /// The other side broke a rule of the call.
     pub(super) fault: Option<Status>,
-    waiting: Vec<Waker>,
+    /// Who waits for log entries, or for the end.
+    waiting: Wakers,
+    /// Who waits for room, by node.
+    writing: Vec<(String, Wakers)>,
+}
+
+/// Tasks that wait for one thing. Kept apart by what they wait for: a call has as many
+/// nodes as its peer likes, and a frame wakes only whom it concerns.
+#[derive(Default)]
+struct Wakers(Vec<Waker>);
+
+impl Wakers {
+    fn add(&mut self, cx: &Context<'_>) {
+        if !self.0.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.0.push(cx.waker().clone());
+        }
+    }
+
+    fn wake(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
 }
 
 /// The nodes that an action has.
@@ -66,6 +88,8 @@ struct Inbox {
     id: String,
     fragments: Vec<NodeFragment>,
     end: Option<Status>,
+    /// Who reads it.
+    waiting: Wakers,
 }
 
 /// What a reader of a node gets.
@@ -108,28 +132,39 @@ impl State {
                     self.on(call, |state| fragments.into_iter().for_each(|it| state.arrived(it)));
                 }
                 Event::Closed { call, id, status } => {
-                    self.on(call, |state| {
-                        if let Some(inbox) = state.inbox(&id) {
+                    self.on(call, |state| match state.inbox(&id) {
+                        Some(inbox) => {
                             inbox.end.get_or_insert(status);
+                            inbox.waiting.wake();
                         }
+                        None => state.waiting.wake(),
                     });
                 }
                 Event::Log { call, entry, displaced } => self.on(call, |state| {
                     state.displaced = state.displaced.saturating_add(displaced);
                     state.narrated(entry);
+                    state.waiting.wake();
                 }),
                 Event::Broken { call, status } => self.on(call, |state| {
                     state.fault.get_or_insert(status);
+                    state.waiting.wake();
                 }),
                 Event::Cancelled { call, status } => self.on(call, |state| {
                     state.ended.get_or_insert(status);
+                    state.wake_all();
                 }),
                 Event::Finished { call, status } => self.on(call, |state| {
                     // A host that broke the rules has not done well, whatever it says.
                     let fault = state.fault.clone().filter(|_| status.is_ok());
                     state.ended.get_or_insert(fault.unwrap_or(status));
+                    state.wake_all();
                 }),
-                Event::Writable { call, id: _ } => self.on(call, |_| {}),
+                Event::Writable { call, id } => self.on(call, |state| {
+                    let writing = state.writing.iter_mut().find(|(node, _)| *node == id);
+                    if let Some((_, wakers)) = writing {
+                        wakers.wake();
+                    }
+                }),
                 Event::Disconnected => self.changed.notify_one(),
                 Event::Ended(status) => {
                     self.publishing.clear();
@@ -140,11 +175,10 @@ impl State {
         work
     }
 
-    /// Changes a call and wakes whoever waits for it.
+    /// Changes a call, if it is still of interest.
     fn on(&mut self, call: u64, change: impl FnOnce(&mut CallState)) {
         if let Some(state) = self.calls.get_mut(&call) {
             change(state);
-            state.waiting.drain(..).for_each(Waker::wake);
         }
     }
 }
@@ -177,9 +211,19 @@ impl CallState {
 
     fn arrived(&mut self, fragment: NodeFragment) {
         // What comes after the end of a call has no reader.
-        if let Some(inbox) = self.inbox(&fragment.id) {
-            inbox.fragments.push(fragment);
+        match self.inbox(&fragment.id) {
+            Some(inbox) => {
+                inbox.fragments.push(fragment);
+                inbox.waiting.wake();
+            }
+            None => self.waiting.wake(),
         }
+    }
+
+    fn wake_all(&mut self) {
+        self.waiting.wake();
+        self.writing.iter_mut().for_each(|(_, wakers)| wakers.wake());
+        self.inboxes.iter_mut().for_each(|inbox| inbox.waiting.wake());
     }
 
     fn inbox(&mut self, id: &str) -> Option<&mut Inbox> {
@@ -191,15 +235,17 @@ impl CallState {
                     return None;
                 }
                 let id = id.to_owned();
-                self.inboxes.push(Inbox { id, fragments: vec![], end: None });
+                let (fragments, waiting) = (vec![], Wakers::default());
+                self.inboxes.push(Inbox { id, fragments, end: None, waiting });
                 self.inboxes.len() - 1
             }
         };
         Some(&mut self.inboxes[place])
     }
 
-    /// Takes what came of a node.
-    pub(super) fn take(&mut self, id: &str) -> Batch {
+    /// Takes what came of a node; where that is nothing yet, the task is woken when
+    /// there is more.
+    pub(super) fn take(&mut self, id: &str, cx: &Context<'_>) -> Batch {
         let ended = self.ended.clone();
         let Some(inbox) = self.inbox(id) else {
             return Batch::End(Status::of(Reason::NodeClosed, "the action has no such node"));
@@ -209,18 +255,77 @@ impl CallState {
         }
         match inbox.end.clone().or(ended) {
             Some(end) => Batch::End(end),
-            None => Batch::Wait,
+            None => {
+                inbox.waiting.add(cx);
+                Batch::Wait
+            }
         }
     }
 
-    /// Wakes the task when something changes.
+    /// Wakes the task when there is a log entry, or the call is to end.
     pub(super) fn wait(&mut self, cx: &Context<'_>) {
-        if !self.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            self.waiting.push(cx.waker().clone());
+        self.waiting.add(cx);
+    }
+
+    /// Wakes the task when a node that was full has room, or the call is to end.
+    pub(super) fn wait_for_room(&mut self, id: &str, cx: &Context<'_>) {
+        match self.writing.iter_mut().find(|(node, _)| node == id) {
+            Some((_, wakers)) => wakers.add(cx),
+            None => {
+                let mut wakers = Wakers::default();
+                wakers.add(cx);
+                self.writing.push((id.to_owned(), wakers));
+            }
         }
     }
 }
 
 fn log_len(entry: &pb::LogEntry) -> usize {
     entry.text.len() + entry.channel.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        task::Wake,
+    };
+
+    use super::*;
+    use crate::wire::Chunk;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_comes_wakes_whom_it_concerns_and_the_end_wakes_all() {
+        let woken: [Arc<Woken>; 4] = Default::default();
+        let wakers = woken.clone().map(Waker::from);
+        let [a, b, room, log] = wakers.each_ref().map(Context::from_waker);
+        let mut call = CallState::default();
+        let mut check = |happens: &dyn Fn(&mut CallState), expected: [usize; 4]| {
+            // Whoever was woken takes what there is, and waits again.
+            for (id, cx) in [("a", &a), ("b", &b)] {
+                while matches!(call.take(id, cx), Batch::Fragments(_)) {}
+            }
+            call.wait_for_room("out", &room);
+            call.wait(&log);
+            happens(&mut call);
+            let counts = woken.each_ref().map(|it| it.0.swap(0, Ordering::Relaxed));
+            assert_eq!(counts, expected);
+        };
+        let piece = |id: &str| NodeFragment::more(id, Chunk::text("x"));
+        check(&|call| call.arrived(piece("a")), [1, 0, 0, 0]);
+        check(&|call| call.arrived(piece("b")), [0, 1, 0, 0]);
+        check(&|call| call.wake_all(), [1, 1, 1, 1]);
+        check(&|call| call.declare(vec!["a".into(), "b".into()], Reason::InvalidOutput), [0; 4]);
+        check(&|call| call.arrived(piece("undeclared")), [0, 0, 0, 1]);
+        check(&|call| call.arrived(piece("a")), [1, 0, 0, 0]);
+    }
 }

@@ -76,9 +76,31 @@ class ListActionsResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class HostsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___ActionHosts: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___ActionHosts | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ACTIONS_FIELD_NUMBER: _builtins.int
     DOCUMENT_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
     document: _builtins.str
     """Only if asked for: `{"format": "a11.actions/v1", "actions": […]}`."""
     next_page_token: _builtins.str
@@ -87,16 +109,23 @@ class ListActionsResponse(_message.Message):
     def actions(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.ActionSchema]:
         """By name, ascending."""
 
+    @_builtins.property
+    def hosts(self) -> _containers.MessageMap[_builtins.str, Global___ActionHosts]:
+        """Action name → the programs that run it. Actions that the service runs itself
+        are not in it.
+        """
+
     def __init__(
         self,
         *,
         actions: _abc.Iterable[_action_pb2.ActionSchema] | None = ...,
         document: _builtins.str = ...,
         next_page_token: _builtins.str = ...,
+        hosts: _abc.Mapping[_builtins.str, Global___ActionHosts] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "document", b"document", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "document", b"document", "hosts", b"hosts", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -140,25 +169,121 @@ class GetActionResponse(_message.Message):
 
     ACTION_FIELD_NUMBER: _builtins.int
     DOCUMENT_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
     document: _builtins.str
     """Only if asked for: the `a11.actions/v1` document with this one entry."""
     @_builtins.property
     def action(self) -> _action_pb2.ActionSchema:
         """Its schema."""
 
+    @_builtins.property
+    def hosts(self) -> Global___ActionHosts:
+        """The programs that run it. Unset where the service does so itself."""
+
     def __init__(
         self,
         *,
         action: _action_pb2.ActionSchema | None = ...,
         document: _builtins.str = ...,
+        hosts: Global___ActionHosts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "hosts", b"hosts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "document", b"document"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "document", b"document", "hosts", b"hosts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetActionResponse: _TypeAlias = GetActionResponse  # noqa: Y015
+
+@_typing.final
+class ActionHosts(_message.Message):
+    """The programs that run an action for the service, in turn, as they are now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTS_FIELD_NUMBER: _builtins.int
+    OTHERS_FIELD_NUMBER: _builtins.int
+    others: _builtins.int
+    """How many more there are."""
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActionHost]:
+        """At most 16 of them, those first that have hosted it longest. One whose
+        connection is broken is among them for as long as it may come back.
+        """
+
+    def __init__(
+        self,
+        *,
+        hosts: _abc.Iterable[Global___ActionHost] | None = ...,
+        others: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hosts", b"hosts", "others", b"others"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionHosts: _TypeAlias = ActionHosts  # noqa: Y015
+
+@_typing.final
+class ActionHost(_message.Message):
+    """A program that runs an action for the service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PEER_FIELD_NUMBER: _builtins.int
+    MCP_SERVER_FIELD_NUMBER: _builtins.int
+    mcp_server: _builtins.str
+    """An MCP server, by the name that the service's configuration has for it; one
+    that has none by its program, or the origin of its URL.
+    """
+    @_builtins.property
+    def peer(self) -> Global___PeerHost:
+        """A program that is attached over PeerService."""
+
+    def __init__(
+        self,
+        *,
+        peer: Global___PeerHost | None = ...,
+        mcp_server: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "mcp_server", b"mcp_server", "peer", b"peer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "mcp_server", b"mcp_server", "peer", b"peer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_host: _TypeAlias = _typing.Literal["peer", "mcp_server"]  # noqa: Y015
+    _WhichOneofArgType_host: _TypeAlias = _typing.Literal["host", b"host"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_host) -> _WhichOneofReturnType_host | None: ...
+
+Global___ActionHost: _TypeAlias = ActionHost  # noqa: Y015
+
+@_typing.final
+class PeerHost(_message.Message):
+    """An attached program."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """What it calls itself. May be empty; several may have one name."""
+    session: _builtins.str
+    """The first 8 characters of its session's id, as in the service's log: enough to
+    tell sessions apart. Who knows all of it is let in (see NodeService).
+    """
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        session: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeerHost: _TypeAlias = PeerHost  # noqa: Y015
 
 @_typing.final
 class DeclareToolsRequest(_message.Message):
@@ -314,7 +439,9 @@ class RunActionRequest(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Optional. Ends the call after this long. Unset: 300 s."""
+        """Optional. Ends the call after this long: at once where it is zero or less, never
+        past 100 years. Unset: 300 s.
+        """
 
     def __init__(
         self,
@@ -564,7 +691,9 @@ class CallStart(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Optional. Ends the call after this long. Unset: no limit but the RPC's own."""
+        """Optional. Ends the call after this long, as in RunActionRequest. Unset: no
+        limit but the RPC's own.
+        """
 
     def __init__(
         self,
@@ -648,8 +777,8 @@ class ExecuteActionsFromInteractionRequest(_message.Message):
     """
     max_media_bytes: _builtins.int
     """Optional. The same for pictures and sound. Unset: 8,388,608. All calls
-    together may put out 16 MiB of either kind; a call past that is
-    RESOURCE_EXHAUSTED, the others keep their results.
+    together may put out 16 MiB of either kind, and take 63 MiB of the answer as it
+    is written; a call past that is RESOURCE_EXHAUSTED, the others keep their results.
     """
     backend: _interaction_pb2.Backend.ValueType
     """Optional. Shape `messages` for this provider. Unset: none, unless the calls
@@ -697,7 +826,9 @@ class ExecuteActionsFromInteractionRequest(_message.Message):
 
     @_builtins.property
     def call_timeout(self) -> _duration_pb2.Duration:
-        """Optional. How long a call may take. Unset: 300 s."""
+        """Optional. How long a call may take, as `timeout` in RunActionRequest. Unset:
+        300 s.
+        """
 
     @_builtins.property
     def rejected_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___RejectedCall]:

@@ -427,7 +427,8 @@ class RefusedAction(_message.Message):
         """Why: ALREADY_EXISTS (NAME_TAKEN) for a name that the receiver serves itself
         or that another session holds with a different schema; INVALID_ARGUMENT
         (INVALID_REQUEST) for a broken schema or a reserved name;
-        RESOURCE_EXHAUSTED (SESSION_LIMIT) past 1,024 actions.
+        RESOURCE_EXHAUSTED (SESSION_LIMIT) past 1,024 actions, or 4 MiB of schemas; and
+        where all sessions together publish as much as the service takes.
         """
 
     def __init__(
@@ -536,18 +537,21 @@ class CallFrame(_message.Message):
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """Optional. How long the call may take from its receipt: the caller's time
-        left, so that clocks need not agree. Unset: no limit.
+        left, so that clocks need not agree. Zero or less: none; unset, or past 100
+        years: no limit.
         """
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.PortBinding]:
-        """Input ports and the ids of the nodes that carry them, each a Name. A port not
-        listed has the node of its own name; or, with `only_listed_inputs`, none.
+        """Input ports, none twice, and the ids of the nodes that carry them, each a Name.
+        A port not listed has the node of its own name; or, with `only_listed_inputs`, none.
         """
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[_action_pb2.PortBinding]:
-        """Output ports and their nodes. A port not listed has the node of its own name."""
+        """Output ports, none twice, and their nodes. A port not listed has the node of its
+        own name.
+        """
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file a11/v1/action_service.proto.
  */
 export const file_a11_v1_action_service: GenFile = /*@__PURE__*/
-  fileDesc("ChthMTEvdjEvYWN0aW9uX3NlcnZpY2UucHJvdG8SBmExMS52MSKRAQoSTGlzdEFjdGlvbnNSZXF1ZXN0EhAKCHBhdHRlcm5zGAEgAygJEhUKDXJ1bm5hYmxlX29ubHkYAiABKAgSEQoJYWxsX3BvcnRzGAMgASgIEhgKEGluY2x1ZGVfZG9jdW1lbnQYBCABKAgSEQoJcGFnZV9zaXplGAUgASgNEhIKCnBhZ2VfdG9rZW4YBiABKAkiZwoTTGlzdEFjdGlvbnNSZXNwb25zZRIlCgdhY3Rpb25zGAEgAygLMhQuYTExLnYxLkFjdGlvblNjaGVtYRIQCghkb2N1bWVudBgCIAEoCRIXCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAkiTQoQR2V0QWN0aW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJEhEKCWFsbF9wb3J0cxgCIAEoCBIYChBpbmNsdWRlX2RvY3VtZW50GAMgASgIIksKEUdldEFjdGlvblJlc3BvbnNlEiQKBmFjdGlvbhgBIAEoCzIULmExMS52MS5BY3Rpb25TY2hlbWESEAoIZG9jdW1lbnQYAiABKAkiYQoTRGVjbGFyZVRvb2xzUmVxdWVzdBIXCg9hbGxvd2VkX2FjdGlvbnMYASADKAkSIAoHYmFja2VuZBgCIAEoDjIPLmExMS52MS5CYWNrZW5kEg8KB2RpYWxlY3QYAyABKAkiRgoURGVjbGFyZVRvb2xzUmVzcG9uc2USDQoFdG9vbHMYASADKAkSHwoFbmFtZXMYAiADKAsyEC5hMTEudjEuVG9vbE5hbWUiKAoIVG9vbE5hbWUSDAoEdG9vbBgBIAEoCRIOCgZhY3Rpb24YAiABKAkioAIKEFJ1bkFjdGlvblJlcXVlc3QSDgoGYWN0aW9uGAEgASgJEioKCWFyZ3VtZW50cxgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFgoOYXJndW1lbnRzX2pzb24YAyABKAkSJAoGaW5wdXRzGAQgAygLMhQuYTExLnYxLk5vZGVGcmFnbWVudBI2CgdoZWFkZXJzGAUgAygLMiUuYTExLnYxLlJ1bkFjdGlvblJlcXVlc3QuSGVhZGVyc0VudHJ5EioKB3RpbWVvdXQYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDDoCOAEiggEKEVJ1bkFjdGlvblJlc3BvbnNlEiYKBnJlc3VsdBgBIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRIlCgdvdXRwdXRzGAIgAygLMhQuYTExLnYxLk5vZGVGcmFnbWVudBIeCgRsb2dzGAMgAygLMhAuYTExLnYxLkxvZ0VudHJ5IqYCChNTdHJlYW1BY3Rpb25SZXF1ZXN0Eg4KBmFjdGlvbhgBIAEoCRIqCglhcmd1bWVudHMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhYKDmFyZ3VtZW50c19qc29uGAMgASgJEiQKBmlucHV0cxgEIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQSOQoHaGVhZGVycxgFIAMoCzIoLmExMS52MS5TdHJlYW1BY3Rpb25SZXF1ZXN0LkhlYWRlcnNFbnRyeRIqCgd0aW1lb3V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAw6AjgBIowBChRTdHJlYW1BY3Rpb25SZXNwb25zZRIoCgdvdXRwdXRzGAEgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIfCgNsb2cYAiABKAsyEC5hMTEudjEuTG9nRW50cnlIABIgCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzSABCBwoFZXZlbnQiawoRQ2FsbEFjdGlvblJlcXVlc3QSIgoFc3RhcnQYASABKAsyES5hMTEudjEuQ2FsbFN0YXJ0SAASJwoGaW5wdXRzGAIgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIAEIJCgdtZXNzYWdlIuwBCglDYWxsU3RhcnQSDgoGYWN0aW9uGAEgASgJEioKCWFyZ3VtZW50cxgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFgoOYXJndW1lbnRzX2pzb24YAyABKAkSLwoHaGVhZGVycxgEIAMoCzIeLmExMS52MS5DYWxsU3RhcnQuSGVhZGVyc0VudHJ5EioKB3RpbWVvdXQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDDoCOAEiigEKEkNhbGxBY3Rpb25SZXNwb25zZRIoCgdvdXRwdXRzGAEgASgLMhUuYTExLnYxLk5vZGVGcmFnbWVudHNIABIfCgNsb2cYAiABKAsyEC5hMTEudjEuTG9nRW50cnlIABIgCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzSABCBwoFZXZlbnQipwMKJEV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBIoCgtpbnRlcmFjdGlvbhgBIAEoCzITLmExMS52MS5JbnRlcmFjdGlvbhIYChBpbnRlcmFjdGlvbl9qc29uGAIgASgJEhcKD2FsbG93ZWRfYWN0aW9ucxgDIAMoCRIvCgxjYWxsX3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SHQoQbWF4X291dHB1dF9ieXRlcxgFIAEoDUgAiAEBEhwKD21heF9tZWRpYV9ieXRlcxgGIAEoDUgBiAEBEiAKB2JhY2tlbmQYByABKA4yDy5hMTEudjEuQmFja2VuZBIsCg5yZWplY3RlZF9jYWxscxgIIAMoCzIULmExMS52MS5SZWplY3RlZENhbGwSDQoFc3RvcmUYCSABKAgSFAoMY29udmVyc2F0aW9uGAogASgJEhYKDmludGVyYWN0aW9uX2lkGAsgASgJQhMKEV9tYXhfb3V0cHV0X2J5dGVzQhIKEF9tYXhfbWVkaWFfYnl0ZXMiWgoMUmVqZWN0ZWRDYWxsEhAKCHBvc2l0aW9uGAEgASgNEgoKAmlkGAIgASgJEgwKBG5hbWUYAyABKAkSHgoGc3RhdHVzGAQgASgLMg4uYTExLnYxLlN0YXR1cyKqAQolRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXNwb25zZRIjCgdyZXN1bHRzGAEgAygLMhIuYTExLnYxLkNhbGxSZXN1bHQSKAoLaW50ZXJhY3Rpb24YAiABKAsyEy5hMTEudjEuSW50ZXJhY3Rpb24SEAoIbWVzc2FnZXMYAyADKAkSIAoHYmFja2VuZBgEIAEoDjIPLmExMS52MS5CYWNrZW5kIlMKCkNhbGxSZXN1bHQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIeCgZzdGF0dXMYAyABKAsyDi5hMTEudjEuU3RhdHVzEgsKA2xvZxgEIAEoCSJkCiNTdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBI9CgdyZXF1ZXN0GAEgASgLMiwuYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdCKHAgokU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlc3BvbnNlEiYKB3N0YXJ0ZWQYASABKAsyEy5hMTEudjEuQ2FsbFN0YXJ0ZWRIABIeCgNsb2cYAiABKAsyDy5hMTEudjEuQ2FsbExvZ0gAEiQKBm91dHB1dBgDIAEoCzISLmExMS52MS5DYWxsT3V0cHV0SAASJgoIZmluaXNoZWQYBCABKAsyEi5hMTEudjEuQ2FsbFJlc3VsdEgAEkAKB3N1bW1hcnkYBSABKAsyLS5hMTEudjEuRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXNwb25zZUgAQgcKBWV2ZW50IicKC0NhbGxTdGFydGVkEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkiNgoHQ2FsbExvZxIKCgJpZBgBIAEoCRIfCgVlbnRyeRgCIAEoCzIQLmExMS52MS5Mb2dFbnRyeSJBCgpDYWxsT3V0cHV0EgoKAmlkGAEgASgJEicKCWZyYWdtZW50cxgCIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQytwUKDUFjdGlvblNlcnZpY2USRgoLTGlzdEFjdGlvbnMSGi5hMTEudjEuTGlzdEFjdGlvbnNSZXF1ZXN0GhsuYTExLnYxLkxpc3RBY3Rpb25zUmVzcG9uc2USQAoJR2V0QWN0aW9uEhguYTExLnYxLkdldEFjdGlvblJlcXVlc3QaGS5hMTEudjEuR2V0QWN0aW9uUmVzcG9uc2USSQoMRGVjbGFyZVRvb2xzEhsuYTExLnYxLkRlY2xhcmVUb29sc1JlcXVlc3QaHC5hMTEudjEuRGVjbGFyZVRvb2xzUmVzcG9uc2USQAoJUnVuQWN0aW9uEhguYTExLnYxLlJ1bkFjdGlvblJlcXVlc3QaGS5hMTEudjEuUnVuQWN0aW9uUmVzcG9uc2USSwoMU3RyZWFtQWN0aW9uEhsuYTExLnYxLlN0cmVhbUFjdGlvblJlcXVlc3QaHC5hMTEudjEuU3RyZWFtQWN0aW9uUmVzcG9uc2UwARJHCgpDYWxsQWN0aW9uEhkuYTExLnYxLkNhbGxBY3Rpb25SZXF1ZXN0GhouYTExLnYxLkNhbGxBY3Rpb25SZXNwb25zZSgBMAESfAodRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb24SLC5hMTEudjEuRXhlY3V0ZUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXF1ZXN0Gi0uYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2USewocU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvbhIrLmExMS52MS5TdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBosLmExMS52MS5TdHJlYW1BY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2UwAWIGcHJvdG8z", [file_a11_v1_action, file_a11_v1_chunk, file_a11_v1_interaction, file_a11_v1_status, file_google_protobuf_duration, file_google_protobuf_struct]);
+  fileDesc("ChthMTEvdjEvYWN0aW9uX3NlcnZpY2UucHJvdG8SBmExMS52MSKRAQoSTGlzdEFjdGlvbnNSZXF1ZXN0EhAKCHBhdHRlcm5zGAEgAygJEhUKDXJ1bm5hYmxlX29ubHkYAiABKAgSEQoJYWxsX3BvcnRzGAMgASgIEhgKEGluY2x1ZGVfZG9jdW1lbnQYBCABKAgSEQoJcGFnZV9zaXplGAUgASgNEhIKCnBhZ2VfdG9rZW4YBiABKAki4QEKE0xpc3RBY3Rpb25zUmVzcG9uc2USJQoHYWN0aW9ucxgBIAMoCzIULmExMS52MS5BY3Rpb25TY2hlbWESEAoIZG9jdW1lbnQYAiABKAkSFwoPbmV4dF9wYWdlX3Rva2VuGAMgASgJEjUKBWhvc3RzGAQgAygLMiYuYTExLnYxLkxpc3RBY3Rpb25zUmVzcG9uc2UuSG9zdHNFbnRyeRpBCgpIb3N0c0VudHJ5EgsKA2tleRgBIAEoCRIiCgV2YWx1ZRgCIAEoCzITLmExMS52MS5BY3Rpb25Ib3N0czoCOAEiTQoQR2V0QWN0aW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJEhEKCWFsbF9wb3J0cxgCIAEoCBIYChBpbmNsdWRlX2RvY3VtZW50GAMgASgIIm8KEUdldEFjdGlvblJlc3BvbnNlEiQKBmFjdGlvbhgBIAEoCzIULmExMS52MS5BY3Rpb25TY2hlbWESEAoIZG9jdW1lbnQYAiABKAkSIgoFaG9zdHMYAyABKAsyEy5hMTEudjEuQWN0aW9uSG9zdHMiQAoLQWN0aW9uSG9zdHMSIQoFaG9zdHMYASADKAsyEi5hMTEudjEuQWN0aW9uSG9zdBIOCgZvdGhlcnMYAiABKA0iTAoKQWN0aW9uSG9zdBIgCgRwZWVyGAEgASgLMhAuYTExLnYxLlBlZXJIb3N0SAASFAoKbWNwX3NlcnZlchgCIAEoCUgAQgYKBGhvc3QiKQoIUGVlckhvc3QSDAoEbmFtZRgBIAEoCRIPCgdzZXNzaW9uGAIgASgJImEKE0RlY2xhcmVUb29sc1JlcXVlc3QSFwoPYWxsb3dlZF9hY3Rpb25zGAEgAygJEiAKB2JhY2tlbmQYAiABKA4yDy5hMTEudjEuQmFja2VuZBIPCgdkaWFsZWN0GAMgASgJIkYKFERlY2xhcmVUb29sc1Jlc3BvbnNlEg0KBXRvb2xzGAEgAygJEh8KBW5hbWVzGAIgAygLMhAuYTExLnYxLlRvb2xOYW1lIigKCFRvb2xOYW1lEgwKBHRvb2wYASABKAkSDgoGYWN0aW9uGAIgASgJIqACChBSdW5BY3Rpb25SZXF1ZXN0Eg4KBmFjdGlvbhgBIAEoCRIqCglhcmd1bWVudHMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhYKDmFyZ3VtZW50c19qc29uGAMgASgJEiQKBmlucHV0cxgEIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQSNgoHaGVhZGVycxgFIAMoCzIlLmExMS52MS5SdW5BY3Rpb25SZXF1ZXN0LkhlYWRlcnNFbnRyeRIqCgd0aW1lb3V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAw6AjgBIoIBChFSdW5BY3Rpb25SZXNwb25zZRImCgZyZXN1bHQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSJQoHb3V0cHV0cxgCIAMoCzIULmExMS52MS5Ob2RlRnJhZ21lbnQSHgoEbG9ncxgDIAMoCzIQLmExMS52MS5Mb2dFbnRyeSKmAgoTU3RyZWFtQWN0aW9uUmVxdWVzdBIOCgZhY3Rpb24YASABKAkSKgoJYXJndW1lbnRzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIWCg5hcmd1bWVudHNfanNvbhgDIAEoCRIkCgZpbnB1dHMYBCADKAsyFC5hMTEudjEuTm9kZUZyYWdtZW50EjkKB2hlYWRlcnMYBSADKAsyKC5hMTEudjEuU3RyZWFtQWN0aW9uUmVxdWVzdC5IZWFkZXJzRW50cnkSKgoHdGltZW91dBgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgMOgI4ASKMAQoUU3RyZWFtQWN0aW9uUmVzcG9uc2USKAoHb3V0cHV0cxgBIAEoCzIVLmExMS52MS5Ob2RlRnJhZ21lbnRzSAASHwoDbG9nGAIgASgLMhAuYTExLnYxLkxvZ0VudHJ5SAASIAoGc3RhdHVzGAMgASgLMg4uYTExLnYxLlN0YXR1c0gAQgcKBWV2ZW50ImsKEUNhbGxBY3Rpb25SZXF1ZXN0EiIKBXN0YXJ0GAEgASgLMhEuYTExLnYxLkNhbGxTdGFydEgAEicKBmlucHV0cxgCIAEoCzIVLmExMS52MS5Ob2RlRnJhZ21lbnRzSABCCQoHbWVzc2FnZSLsAQoJQ2FsbFN0YXJ0Eg4KBmFjdGlvbhgBIAEoCRIqCglhcmd1bWVudHMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhYKDmFyZ3VtZW50c19qc29uGAMgASgJEi8KB2hlYWRlcnMYBCADKAsyHi5hMTEudjEuQ2FsbFN0YXJ0LkhlYWRlcnNFbnRyeRIqCgd0aW1lb3V0GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAw6AjgBIooBChJDYWxsQWN0aW9uUmVzcG9uc2USKAoHb3V0cHV0cxgBIAEoCzIVLmExMS52MS5Ob2RlRnJhZ21lbnRzSAASHwoDbG9nGAIgASgLMhAuYTExLnYxLkxvZ0VudHJ5SAASIAoGc3RhdHVzGAMgASgLMg4uYTExLnYxLlN0YXR1c0gAQgcKBWV2ZW50IqcDCiRFeGVjdXRlQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlcXVlc3QSKAoLaW50ZXJhY3Rpb24YASABKAsyEy5hMTEudjEuSW50ZXJhY3Rpb24SGAoQaW50ZXJhY3Rpb25fanNvbhgCIAEoCRIXCg9hbGxvd2VkX2FjdGlvbnMYAyADKAkSLwoMY2FsbF90aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEh0KEG1heF9vdXRwdXRfYnl0ZXMYBSABKA1IAIgBARIcCg9tYXhfbWVkaWFfYnl0ZXMYBiABKA1IAYgBARIgCgdiYWNrZW5kGAcgASgOMg8uYTExLnYxLkJhY2tlbmQSLAoOcmVqZWN0ZWRfY2FsbHMYCCADKAsyFC5hMTEudjEuUmVqZWN0ZWRDYWxsEg0KBXN0b3JlGAkgASgIEhQKDGNvbnZlcnNhdGlvbhgKIAEoCRIWCg5pbnRlcmFjdGlvbl9pZBgLIAEoCUITChFfbWF4X291dHB1dF9ieXRlc0ISChBfbWF4X21lZGlhX2J5dGVzIloKDFJlamVjdGVkQ2FsbBIQCghwb3NpdGlvbhgBIAEoDRIKCgJpZBgCIAEoCRIMCgRuYW1lGAMgASgJEh4KBnN0YXR1cxgEIAEoCzIOLmExMS52MS5TdGF0dXMiqgEKJUV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2USIwoHcmVzdWx0cxgBIAMoCzISLmExMS52MS5DYWxsUmVzdWx0EigKC2ludGVyYWN0aW9uGAIgASgLMhMuYTExLnYxLkludGVyYWN0aW9uEhAKCG1lc3NhZ2VzGAMgAygJEiAKB2JhY2tlbmQYBCABKA4yDy5hMTEudjEuQmFja2VuZCJTCgpDYWxsUmVzdWx0EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSHgoGc3RhdHVzGAMgASgLMg4uYTExLnYxLlN0YXR1cxILCgNsb2cYBCABKAkiZAojU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlcXVlc3QSPQoHcmVxdWVzdBgBIAEoCzIsLmExMS52MS5FeGVjdXRlQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlcXVlc3QihwIKJFN0cmVhbUFjdGlvbnNGcm9tSW50ZXJhY3Rpb25SZXNwb25zZRImCgdzdGFydGVkGAEgASgLMhMuYTExLnYxLkNhbGxTdGFydGVkSAASHgoDbG9nGAIgASgLMg8uYTExLnYxLkNhbGxMb2dIABIkCgZvdXRwdXQYAyABKAsyEi5hMTEudjEuQ2FsbE91dHB1dEgAEiYKCGZpbmlzaGVkGAQgASgLMhIuYTExLnYxLkNhbGxSZXN1bHRIABJACgdzdW1tYXJ5GAUgASgLMi0uYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVzcG9uc2VIAEIHCgVldmVudCInCgtDYWxsU3RhcnRlZBIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJIjYKB0NhbGxMb2cSCgoCaWQYASABKAkSHwoFZW50cnkYAiABKAsyEC5hMTEudjEuTG9nRW50cnkiQQoKQ2FsbE91dHB1dBIKCgJpZBgBIAEoCRInCglmcmFnbWVudHMYAiADKAsyFC5hMTEudjEuTm9kZUZyYWdtZW50MrcFCg1BY3Rpb25TZXJ2aWNlEkYKC0xpc3RBY3Rpb25zEhouYTExLnYxLkxpc3RBY3Rpb25zUmVxdWVzdBobLmExMS52MS5MaXN0QWN0aW9uc1Jlc3BvbnNlEkAKCUdldEFjdGlvbhIYLmExMS52MS5HZXRBY3Rpb25SZXF1ZXN0GhkuYTExLnYxLkdldEFjdGlvblJlc3BvbnNlEkkKDERlY2xhcmVUb29scxIbLmExMS52MS5EZWNsYXJlVG9vbHNSZXF1ZXN0GhwuYTExLnYxLkRlY2xhcmVUb29sc1Jlc3BvbnNlEkAKCVJ1bkFjdGlvbhIYLmExMS52MS5SdW5BY3Rpb25SZXF1ZXN0GhkuYTExLnYxLlJ1bkFjdGlvblJlc3BvbnNlEksKDFN0cmVhbUFjdGlvbhIbLmExMS52MS5TdHJlYW1BY3Rpb25SZXF1ZXN0GhwuYTExLnYxLlN0cmVhbUFjdGlvblJlc3BvbnNlMAESRwoKQ2FsbEFjdGlvbhIZLmExMS52MS5DYWxsQWN0aW9uUmVxdWVzdBoaLmExMS52MS5DYWxsQWN0aW9uUmVzcG9uc2UoATABEnwKHUV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uEiwuYTExLnYxLkV4ZWN1dGVBY3Rpb25zRnJvbUludGVyYWN0aW9uUmVxdWVzdBotLmExMS52MS5FeGVjdXRlQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlc3BvbnNlEnsKHFN0cmVhbUFjdGlvbnNGcm9tSW50ZXJhY3Rpb24SKy5hMTEudjEuU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlcXVlc3QaLC5hMTEudjEuU3RyZWFtQWN0aW9uc0Zyb21JbnRlcmFjdGlvblJlc3BvbnNlMAFiBnByb3RvMw", [file_a11_v1_action, file_a11_v1_chunk, file_a11_v1_interaction, file_a11_v1_status, file_google_protobuf_duration, file_google_protobuf_struct]);
 
 /**
  * Which actions to list.
@@ -105,6 +105,14 @@ export type ListActionsResponse = Message<"a11.v1.ListActionsResponse"> & {
    * @generated from field: string next_page_token = 3;
    */
   nextPageToken: string;
+
+  /**
+   * Action name → the programs that run it. Actions that the service runs itself
+   * are not in it.
+   *
+   * @generated from field: map<string, a11.v1.ActionHosts> hosts = 4;
+   */
+  hosts: { [key: string]: ActionHosts };
 };
 
 /**
@@ -168,6 +176,13 @@ export type GetActionResponse = Message<"a11.v1.GetActionResponse"> & {
    * @generated from field: string document = 2;
    */
   document: string;
+
+  /**
+   * The programs that run it. Unset where the service does so itself.
+   *
+   * @generated from field: a11.v1.ActionHosts hosts = 3;
+   */
+  hosts?: ActionHosts | undefined;
 };
 
 /**
@@ -176,6 +191,102 @@ export type GetActionResponse = Message<"a11.v1.GetActionResponse"> & {
  */
 export const GetActionResponseSchema: GenMessage<GetActionResponse> = /*@__PURE__*/
   messageDesc(file_a11_v1_action_service, 3);
+
+/**
+ * The programs that run an action for the service, in turn, as they are now.
+ *
+ * @generated from message a11.v1.ActionHosts
+ */
+export type ActionHosts = Message<"a11.v1.ActionHosts"> & {
+  /**
+   * At most 16 of them, those first that have hosted it longest. One whose
+   * connection is broken is among them for as long as it may come back.
+   *
+   * @generated from field: repeated a11.v1.ActionHost hosts = 1;
+   */
+  hosts: ActionHost[];
+
+  /**
+   * How many more there are.
+   *
+   * @generated from field: uint32 others = 2;
+   */
+  others: number;
+};
+
+/**
+ * Describes the message a11.v1.ActionHosts.
+ * Use `create(ActionHostsSchema)` to create a new message.
+ */
+export const ActionHostsSchema: GenMessage<ActionHosts> = /*@__PURE__*/
+  messageDesc(file_a11_v1_action_service, 4);
+
+/**
+ * A program that runs an action for the service.
+ *
+ * @generated from message a11.v1.ActionHost
+ */
+export type ActionHost = Message<"a11.v1.ActionHost"> & {
+  /**
+   * What it is.
+   *
+   * @generated from oneof a11.v1.ActionHost.host
+   */
+  host: {
+    /**
+     * A program that is attached over PeerService.
+     *
+     * @generated from field: a11.v1.PeerHost peer = 1;
+     */
+    value: PeerHost;
+    case: "peer";
+  } | {
+    /**
+     * An MCP server, by the name that the service's configuration has for it; one
+     * that has none by its program, or the origin of its URL.
+     *
+     * @generated from field: string mcp_server = 2;
+     */
+    value: string;
+    case: "mcpServer";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message a11.v1.ActionHost.
+ * Use `create(ActionHostSchema)` to create a new message.
+ */
+export const ActionHostSchema: GenMessage<ActionHost> = /*@__PURE__*/
+  messageDesc(file_a11_v1_action_service, 5);
+
+/**
+ * An attached program.
+ *
+ * @generated from message a11.v1.PeerHost
+ */
+export type PeerHost = Message<"a11.v1.PeerHost"> & {
+  /**
+   * What it calls itself. May be empty; several may have one name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The first 8 characters of its session's id, as in the service's log: enough to
+   * tell sessions apart. Who knows all of it is let in (see NodeService).
+   *
+   * @generated from field: string session = 2;
+   */
+  session: string;
+};
+
+/**
+ * Describes the message a11.v1.PeerHost.
+ * Use `create(PeerHostSchema)` to create a new message.
+ */
+export const PeerHostSchema: GenMessage<PeerHost> = /*@__PURE__*/
+  messageDesc(file_a11_v1_action_service, 6);
 
 /**
  * Which actions a model is told of, and in whose shape.
@@ -217,7 +328,7 @@ export type DeclareToolsRequest = Message<"a11.v1.DeclareToolsRequest"> & {
  * Use `create(DeclareToolsRequestSchema)` to create a new message.
  */
 export const DeclareToolsRequestSchema: GenMessage<DeclareToolsRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 4);
+  messageDesc(file_a11_v1_action_service, 7);
 
 /**
  * The tools of a provider's request.
@@ -246,7 +357,7 @@ export type DeclareToolsResponse = Message<"a11.v1.DeclareToolsResponse"> & {
  * Use `create(DeclareToolsResponseSchema)` to create a new message.
  */
 export const DeclareToolsResponseSchema: GenMessage<DeclareToolsResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 5);
+  messageDesc(file_a11_v1_action_service, 8);
 
 /**
  * What a model calls an action by.
@@ -275,7 +386,7 @@ export type ToolName = Message<"a11.v1.ToolName"> & {
  * Use `create(ToolNameSchema)` to create a new message.
  */
 export const ToolNameSchema: GenMessage<ToolName> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 6);
+  messageDesc(file_a11_v1_action_service, 9);
 
 /**
  * One action and all its inputs.
@@ -320,7 +431,8 @@ export type RunActionRequest = Message<"a11.v1.RunActionRequest"> & {
   headers: { [key: string]: Uint8Array };
 
   /**
-   * Optional. Ends the call after this long. Unset: 300 s.
+   * Optional. Ends the call after this long: at once where it is zero or less, never
+   * past 100 years. Unset: 300 s.
    *
    * @generated from field: google.protobuf.Duration timeout = 6;
    */
@@ -332,7 +444,7 @@ export type RunActionRequest = Message<"a11.v1.RunActionRequest"> & {
  * Use `create(RunActionRequestSchema)` to create a new message.
  */
 export const RunActionRequestSchema: GenMessage<RunActionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 7);
+  messageDesc(file_a11_v1_action_service, 10);
 
 /**
  * What the action gave.
@@ -371,7 +483,7 @@ export type RunActionResponse = Message<"a11.v1.RunActionResponse"> & {
  * Use `create(RunActionResponseSchema)` to create a new message.
  */
 export const RunActionResponseSchema: GenMessage<RunActionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 8);
+  messageDesc(file_a11_v1_action_service, 11);
 
 /**
  * One action and all its inputs; the fields are those of RunActionRequest.
@@ -427,7 +539,7 @@ export type StreamActionRequest = Message<"a11.v1.StreamActionRequest"> & {
  * Use `create(StreamActionRequestSchema)` to create a new message.
  */
 export const StreamActionRequestSchema: GenMessage<StreamActionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 9);
+  messageDesc(file_a11_v1_action_service, 12);
 
 /**
  * One thing that happened in the run.
@@ -472,7 +584,7 @@ export type StreamActionResponse = Message<"a11.v1.StreamActionResponse"> & {
  * Use `create(StreamActionResponseSchema)` to create a new message.
  */
 export const StreamActionResponseSchema: GenMessage<StreamActionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 10);
+  messageDesc(file_a11_v1_action_service, 13);
 
 /**
  * What a caller sends while its call runs.
@@ -509,7 +621,7 @@ export type CallActionRequest = Message<"a11.v1.CallActionRequest"> & {
  * Use `create(CallActionRequestSchema)` to create a new message.
  */
 export const CallActionRequestSchema: GenMessage<CallActionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 11);
+  messageDesc(file_a11_v1_action_service, 14);
 
 /**
  * Opens a call.
@@ -547,7 +659,8 @@ export type CallStart = Message<"a11.v1.CallStart"> & {
   headers: { [key: string]: Uint8Array };
 
   /**
-   * Optional. Ends the call after this long. Unset: no limit but the RPC's own.
+   * Optional. Ends the call after this long, as in RunActionRequest. Unset: no
+   * limit but the RPC's own.
    *
    * @generated from field: google.protobuf.Duration timeout = 5;
    */
@@ -559,7 +672,7 @@ export type CallStart = Message<"a11.v1.CallStart"> & {
  * Use `create(CallStartSchema)` to create a new message.
  */
 export const CallStartSchema: GenMessage<CallStart> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 12);
+  messageDesc(file_a11_v1_action_service, 15);
 
 /**
  * One thing that happened in the run.
@@ -604,7 +717,7 @@ export type CallActionResponse = Message<"a11.v1.CallActionResponse"> & {
  * Use `create(CallActionResponseSchema)` to create a new message.
  */
 export const CallActionResponseSchema: GenMessage<CallActionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 13);
+  messageDesc(file_a11_v1_action_service, 16);
 
 /**
  * A model's turn, and how its calls may run.
@@ -640,7 +753,8 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
   allowedActions: string[];
 
   /**
-   * Optional. How long a call may take. Unset: 300 s.
+   * Optional. How long a call may take, as `timeout` in RunActionRequest. Unset:
+   * 300 s.
    *
    * @generated from field: google.protobuf.Duration call_timeout = 4;
    */
@@ -656,8 +770,8 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
 
   /**
    * Optional. The same for pictures and sound. Unset: 8,388,608. All calls
-   * together may put out 16 MiB of either kind; a call past that is
-   * RESOURCE_EXHAUSTED, the others keep their results.
+   * together may put out 16 MiB of either kind, and take 63 MiB of the answer as it
+   * is written; a call past that is RESOURCE_EXHAUSTED, the others keep their results.
    *
    * @generated from field: optional uint32 max_media_bytes = 6;
    */
@@ -721,7 +835,7 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
  * Use `create(ExecuteActionsFromInteractionRequestSchema)` to create a new message.
  */
 export const ExecuteActionsFromInteractionRequestSchema: GenMessage<ExecuteActionsFromInteractionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 14);
+  messageDesc(file_a11_v1_action_service, 17);
 
 /**
  * A call that the caller refused before it reached this service.
@@ -763,7 +877,7 @@ export type RejectedCall = Message<"a11.v1.RejectedCall"> & {
  * Use `create(RejectedCallSchema)` to create a new message.
  */
 export const RejectedCallSchema: GenMessage<RejectedCall> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 15);
+  messageDesc(file_a11_v1_action_service, 18);
 
 /**
  * How the calls ended, and the turn to go on with.
@@ -807,7 +921,7 @@ export type ExecuteActionsFromInteractionResponse = Message<"a11.v1.ExecuteActio
  * Use `create(ExecuteActionsFromInteractionResponseSchema)` to create a new message.
  */
 export const ExecuteActionsFromInteractionResponseSchema: GenMessage<ExecuteActionsFromInteractionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 16);
+  messageDesc(file_a11_v1_action_service, 19);
 
 /**
  * How one call ended.
@@ -849,7 +963,7 @@ export type CallResult = Message<"a11.v1.CallResult"> & {
  * Use `create(CallResultSchema)` to create a new message.
  */
 export const CallResultSchema: GenMessage<CallResult> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 17);
+  messageDesc(file_a11_v1_action_service, 20);
 
 /**
  * The request of StreamActionsFromInteraction.
@@ -870,7 +984,7 @@ export type StreamActionsFromInteractionRequest = Message<"a11.v1.StreamActionsF
  * Use `create(StreamActionsFromInteractionRequestSchema)` to create a new message.
  */
 export const StreamActionsFromInteractionRequestSchema: GenMessage<StreamActionsFromInteractionRequest> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 18);
+  messageDesc(file_a11_v1_action_service, 21);
 
 /**
  * One thing that happened while the calls ran.
@@ -931,7 +1045,7 @@ export type StreamActionsFromInteractionResponse = Message<"a11.v1.StreamActions
  * Use `create(StreamActionsFromInteractionResponseSchema)` to create a new message.
  */
 export const StreamActionsFromInteractionResponseSchema: GenMessage<StreamActionsFromInteractionResponse> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 19);
+  messageDesc(file_a11_v1_action_service, 22);
 
 /**
  * A call began.
@@ -959,7 +1073,7 @@ export type CallStarted = Message<"a11.v1.CallStarted"> & {
  * Use `create(CallStartedSchema)` to create a new message.
  */
 export const CallStartedSchema: GenMessage<CallStarted> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 20);
+  messageDesc(file_a11_v1_action_service, 23);
 
 /**
  * A call narrated.
@@ -987,7 +1101,7 @@ export type CallLog = Message<"a11.v1.CallLog"> & {
  * Use `create(CallLogSchema)` to create a new message.
  */
 export const CallLogSchema: GenMessage<CallLog> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 21);
+  messageDesc(file_a11_v1_action_service, 24);
 
 /**
  * A call put something out.
@@ -1016,7 +1130,7 @@ export type CallOutput = Message<"a11.v1.CallOutput"> & {
  * Use `create(CallOutputSchema)` to create a new message.
  */
 export const CallOutputSchema: GenMessage<CallOutput> = /*@__PURE__*/
-  messageDesc(file_a11_v1_action_service, 22);
+  messageDesc(file_a11_v1_action_service, 25);
 
 /**
  * Lists actions, declares them to a model, runs one, or runs all that a model
