@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -27,4 +28,14 @@ def address(server: Server) -> str:
 @pytest_asyncio.fixture
 async def client(address: str) -> AsyncIterator[a11_grpc.Client]:
     async with a11_grpc.connect(address, name="test") as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def storing(tmp_path: Path) -> AsyncIterator[a11_grpc.Client]:
+    """A client of a server with a store of its own."""
+    async with (
+        serving(["--store", str(tmp_path / "store.db")]) as server,
+        a11_grpc.connect(server.address) as client,
+    ):
         yield client

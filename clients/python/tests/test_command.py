@@ -39,6 +39,17 @@ def m_stuck(seconds: float) -> None:
     time.sleep(seconds)
 """
 
+ODD = """
+import a11_grpc
+
+REGISTRY = a11_grpc.Registry()
+
+@REGISTRY.action
+def m_odd(*numbers: int) -> int:
+    "Takes what has no name."
+    return sum(numbers)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -46,6 +57,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "pack" / "__init__.py").write_text("")
     (tmp_path / "pack" / "tools.py").write_text(MODULE)
     (tmp_path / "broken.py").write_text("x = 1\nraise RuntimeError('not today')\n")
+    (tmp_path / "odd.py").write_text(ODD)
     return tmp_path
 
 
@@ -130,7 +142,9 @@ async def test_mistakes_are_told_in_one_line_with_an_exit_code(address: str, fol
     await asyncio.gather(
         check("nowhere.tools", address, 2, "ModuleNotFoundError"),
         check("nowhere.py", address, 2, "no such file"),
-        check("broken.py", address, 2, "RuntimeError: not today"),
+        check("broken.py", address, 2, f"RuntimeError: not today ({folder / 'broken.py'}:2)"),
+        # Not where in the library it is noticed.
+        check("odd.py", address, 2, f"or take a list or a dict ({folder / 'odd.py'}:6)"),
         check("pack.tools:MISSING", address, 2, "it has: REGISTRY, OTHER, EMPTY"),
         check("pack.tools:NUMBER", address, 2, "NUMBER is no Registry"),
         check("pack.tools:EMPTY", address, 2, "no actions"),

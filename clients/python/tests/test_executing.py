@@ -125,6 +125,24 @@ async def test_a_rejected_call_gets_its_result_in_place(client: Client) -> None:
     assert caught.value.reason is Reason.INVALID_REQUEST
 
 
+async def test_a_call_that_is_rejected_is_cut_out_of_the_reply(client: Client) -> None:
+    reply = claude(*((id, "word_count", {"text": id}) for id in ("a", "b", "c")))
+    why = StatusError(Code.PERMISSION_DENIED, "not today")
+    rejected = [RejectedCall(1, "b", "word_count", why)]
+    with pytest.raises(StatusError) as caught:
+        await client.execute(reply, allow=ALLOWED, rejected=rejected)
+    assert caught.value.reason is Reason.DUPLICATE_CALL
+    cut = {**reply, "content": [block for block in reply["content"] if block["id"] != "b"]}
+    result = await client.execute(cut, allow=ALLOWED, rejected=rejected)
+    assert [(call.id, call.status.is_ok) for call in result.results] == [
+        ("a", True),
+        ("b", False),
+        ("c", True),
+    ]
+    blocks = result.messages[0]["content"]
+    assert [block["tool_use_id"] for block in blocks] == ["a", "b", "c"]
+
+
 async def test_what_is_no_reply_is_refused(client: Client) -> None:
     async def check(reply: object, code: Code, reason: Reason, **options: Any) -> None:
         with pytest.raises(StatusError) as caught:
@@ -178,10 +196,11 @@ async def test_what_happens_is_told_as_it_happens(hosted: Client) -> None:
                 told[id].append("started")
             case a11_grpc.Narrated(id=id, log=log):
                 told[id].append(log.text)
-            case a11_grpc.Produced(id=id, value=value):
+            case a11_grpc.Produced(id=id, field="_", value=value):
                 told[id].append(value)
             case a11_grpc.Ended(result=result):
                 told[result.id].append(result.status.code)
+                assert (result.value, result.outputs) == (None, {})
             case Summary(result=whole):
                 summary = whole
     assert told == {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -34,15 +33,6 @@ from a11_grpc import (
 from a11_grpc._proto.interaction_pb2 import ROLE_MODEL, ROLE_USER, Interaction
 from a11_grpc._proto.interaction_service_pb2 import GetInteractionRequest
 from a11_grpc._proto.interaction_service_pb2_grpc import InteractionServiceStub
-
-
-@pytest.fixture
-async def storing(tmp_path: Path) -> AsyncIterator[Client]:
-    async with (
-        serving(["--store", str(tmp_path / "store.db")]) as server,
-        a11_grpc.connect(server.address) as client,
-    ):
-        yield client
 
 
 async def test_a_conversation_is_kept_as_it_was_sent(storing: Client) -> None:
@@ -330,6 +320,10 @@ async def test_what_is_wrong_with_a_turn_is_told(storing: Client) -> None:
         ("action_calls[1].id", Reason.DUPLICATE_CALL)
     ]
     assert (await validate(interaction.to_json(user_turn("fine")))).valid
-    with pytest.raises(StatusError) as caught:
-        await validate("[]")
-    assert caught.value.code is Code.INVALID_ARGUMENT
+    others: tuple[object, ...] = ({"no": "interaction"}, [])
+    for other in others:
+        # For all that is known, a provider's message.
+        assert (await validate(other)).valid
+        with pytest.raises(StatusError) as caught:
+            await validate(json.dumps(other))
+        assert caught.value.code is Code.INVALID_ARGUMENT

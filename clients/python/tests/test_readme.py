@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.server import ROOT
+from support.server import ROOT, serving
 
 import a11_grpc
 
@@ -17,13 +17,14 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re
 
 
 async def test_the_code_of_the_readme_runs(
-    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {}
-    async with a11_grpc.connect(address) as client:
+    arguments = ["--config", "examples/actions.toml", "--store", str(tmp_path / "talk.db")]
+    async with serving(arguments) as server, a11_grpc.connect(server.address) as client:
         for block in BLOCKS:
-            text = block.replace("127.0.0.1:50051", address)
+            text = block.replace("127.0.0.1:50051", server.address)
             code = compile(text, str(README), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
             running = eval(code, names)
             if inspect.iscoroutine(running):
@@ -31,7 +32,16 @@ async def test_the_code_of_the_readme_runs(
             # The first block has a client of its own, which the others go on with.
             names["client"] = client
     said = capsys.readouterr().out
-    for expected in ("{'words': 4", "620", "nothing", "Finished(status=", "half of it", "A-404"):
+    for expected in (
+        "{'words': 4",
+        "620",
+        "nothing",
+        "Finished(status=",
+        "half of it",
+        "A-404",
+        "('order_status', 'the user said no')",
+        "[1, 2, 3, 4]",
+    ):
         assert expected in said, expected
 
 

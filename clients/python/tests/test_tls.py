@@ -59,6 +59,17 @@ async def test_a_certificate_for_another_name_is_told(tmp_path: Path) -> None:
         await refused(url, "its certificate is not for 'localhost'", credentials=ROOTS)
 
 
+async def test_credentials_for_a_clear_address_are_refused(address: str) -> None:
+    for url in (address, f"http://{address}"):
+        with pytest.raises(a11_grpc.ConnectError) as caught:
+            await a11_grpc.connect(url, credentials=ROOTS, metadata={"authorization": "x"})
+        assert caught.value.code is a11_grpc.Code.INVALID_ARGUMENT
+        assert caught.value.message == (
+            f"credentials were given for http://{address}, which is reached without TLS; "
+            f"write https://{address}"
+        )
+
+
 async def test_a_service_without_tls_is_not_reached_by_https(address: str) -> None:
     await refused(f"https://{address}", f"it answers without TLS; try http://{address}")
 

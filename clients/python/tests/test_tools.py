@@ -56,6 +56,28 @@ async def test_without_a_list_no_tool_is_told_and_a_header_is_a_list(client: Cli
     assert names == ["order_status", "word_count"]
 
 
+async def test_a_pattern_that_matches_nothing_is_warned_of_once(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a11_grpc.connect(address) as client:
+
+        async def warned(*allow: str) -> list[str]:
+            caplog.clear()
+            tools = await client.tools("claude", allow=allow)
+            assert len(tools) == sum("word" in pattern for pattern in allow)
+            return [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"]
+
+        def of(pattern: str) -> str:
+            return f"tools: allow has {pattern!r}, which matches no action"
+
+        assert await warned("typo") == [of("typo")]
+        assert await warned("word_.*", "typo", "order", "odrer_.*") == [of("order"), of("odrer_.*")]
+        assert await warned("word_count", "typo", "order") == []
+        assert await warned("word.count") == []
+        with pytest.raises(StatusError, match="allow: a pattern is a text, not int"):
+            await client.tools("claude", allow=[5])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("backend", "allow", "dialect", "reason", "says"),
     [

@@ -28,6 +28,8 @@ EXIT_FAILED = 3
 EXIT_USAGE = 2
 """What was asked for is wrong: no such module, no registry in it, no actions in that."""
 
+_PACKAGE = Path(__file__).parent
+
 _HELP = """\
 Publishes the actions of a module's registry, and runs them until SIGINT or SIGTERM.
 
@@ -123,12 +125,20 @@ def _load(place: str) -> ModuleType:
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        inside = [frame for frame in frames if "importlib" not in frame.filename]
-        last = inside[-1] if inside and inside[-1].filename != __file__ else None
-        where = f" ({last.filename}:{last.lineno})" if last else ""
-        message = f"cannot import {place}: {type(error).__name__}: {error}{where}"
+        message = f"cannot import {place}: {type(error).__name__}: {error}{_where(error)}"
         raise UsageError(message) from error
+
+
+def _where(error: BaseException) -> str:
+    """Where in the program's own files: not in this package, nor in what it calls."""
+    own: traceback.FrameSummary | None = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == __file__ or "importlib" in frame.filename:
+            continue
+        if Path(frame.filename).is_relative_to(_PACKAGE):
+            break
+        own = frame
+    return f" ({own.filename}:{own.lineno})" if own else ""
 
 
 async def _host(registry: Registry, server: str, name: str) -> int:

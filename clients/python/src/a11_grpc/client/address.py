@@ -71,7 +71,18 @@ class Address:
         self.url = f"{parts.scheme}://{self.target}"
 
     def channel(self, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
-        """A channel to the server, not yet connected."""
+        """A channel to the server, not yet connected.
+
+        Raises:
+            ConnectError: INVALID_ARGUMENT for credentials that would go unused.
+        """
+        if credentials is not None and not self.is_secure:
+            shown = self.target.removesuffix(":80")
+            raise ConnectError(
+                Code.INVALID_ARGUMENT,
+                f"credentials were given for {self.url}, which is reached without TLS; "
+                f"write https://{shown}",
+            )
         if self.is_secure:
             credentials = credentials or grpc.ssl_channel_credentials()
             return aio.secure_channel(self.target, credentials, options=_OPTIONS)

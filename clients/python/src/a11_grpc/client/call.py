@@ -68,6 +68,9 @@ class Call:
         """The action's schema."""
         return self._schema
 
+    def __repr__(self) -> str:
+        return f"<Call {self.id} of {self._schema.name!r}, {self.status or 'under way'}>"
+
     # Inputs.
 
     def give(self, arguments: Mapping[str, Any]) -> None:

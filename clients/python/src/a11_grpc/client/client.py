@@ -45,6 +45,10 @@ class Client:
         self._parts = parts
         self._options = options
 
+    def __repr__(self) -> str:
+        state = f"session {self.session_id}" if self.session_id else "no session"
+        return f"<Client of {self.url}, {'closed' if self._parts.gate.is_closed else state}>"
+
     # Calling.
 
     async def call(self, action: str, /, **arguments: Any) -> Any:
@@ -160,7 +164,8 @@ class Client:
         Args:
             backend: Whose request it is.
             allow: As for `execute`, which takes the same list: regular expressions, matched whole
-                against action names; none lets no tool pass.
+                against action names; none lets no tool pass. One that matches no action is warned
+                of, once.
             dialect: Which of its shapes: for gpt `chat`, unless it is `responses` or `functions`;
                 for gemini `interactions`, unless it is `generate_content`.
 

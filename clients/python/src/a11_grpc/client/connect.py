@@ -63,8 +63,8 @@ def connect(
         name: Who this program is, for people and logs.
         metadata: Sent with every request, such as an `authorization`.
         registry: Actions to host from the start.
-        credentials: For https: other than the web's root certificates, such as
-            `grpc.ssl_channel_credentials(pem)` for an authority of one's own.
+        credentials: For https, and refused without it: other than the web's root certificates,
+            such as `grpc.ssl_channel_credentials(pem)` for an authority of one's own.
         on_refused: Is told of each hosted action that the service does not serve, when it is
             published: its name, and why. Without it a warning is logged.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -18,11 +18,12 @@ from a11_grpc.wire.status import Reason, StatusError, reason_from_number
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where an interaction stands; `existed`: it was there before, and nothing was added."""
+    """Where a turn stands, and its id; `existed`: it was there before, and nothing was added."""
 
     position: int
     appended_at: datetime | None
     existed: bool
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class ConversationRecord:
     position: int
     id: str
     appended_at: datetime | None
-    interaction: Interaction
+    interaction: Interaction = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,9 @@ class Converted:
     added: list[Note]
 
 
-def appended_from_proto(answer: pb.AppendInteractionResponse) -> Appended:
+def appended_from_proto(answer: pb.AppendInteractionResponse, id: str) -> Appended:
     """Reads what came of an append."""
-    return Appended(answer.position, _time(answer.appended_at), answer.existed)
+    return Appended(answer.position, _time(answer.appended_at), answer.existed, id)
 
 
 def record_from_proto(message: pb.InteractionRecord) -> ConversationRecord:

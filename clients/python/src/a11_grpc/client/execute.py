@@ -42,9 +42,10 @@ CALL_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class RejectedCall:
-    """A call that was refused before it got here.
+    """A call that was refused already, and cut out of the reply.
 
-    `position` is its place among all, from 0; `status` why, or the error that says so.
+    `position` is its place among all the calls of the whole reply, from 0; `status` why, or the
+    error that says so.
     """
 
     position: int
@@ -67,16 +68,16 @@ class CallResult:
     status: Status
     log: str = ""
     value: Any = None
-    outputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How the calls of a turn ended, and what to go on with."""
+    """How the calls of a turn ended, and what to go on with; shown without the latter."""
 
-    messages: list[Any]
+    messages: list[Any] = field(repr=False)
     """What to append for the provider, plain JSON values; empty without a backend."""
-    interaction: Interaction
+    interaction: Interaction = field(repr=False)
     """The next user turn."""
     results: list[CallResult]
     """One a call, in the order the model made them."""
@@ -102,7 +103,11 @@ class Narrated:
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """A call put a value out; `field` is where it stands in the result, `_` for all of it."""
+    """A call put a value out.
+
+    `field` is where it stands in the result document: the output's name, or what the schema's
+    `output_to_json_field` makes of it; `_` where the output is the whole result.
+    """
 
     id: str
     field: str
@@ -111,7 +116,7 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A call ended; its result, without the value, which the summary has."""
+    """A call ended: its id, name, status and log. Its value and outputs come with the summary."""
 
     result: CallResult
 

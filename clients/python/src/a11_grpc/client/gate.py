@@ -22,7 +22,8 @@ class Gate:
 
     def __init__(self, channel: aio.Channel) -> None:
         self._channel = channel
-        self._is_closed = False
+        self.is_closed = False
+        """Whether it is of no more use."""
         self._under_way: weakref.WeakSet[Any] = weakref.WeakSet()
         self._loop = asyncio.get_running_loop()
 
@@ -61,7 +62,7 @@ class Gate:
         self, make: Callable[..., Callable[..., Any]], arguments: Any, options: Any
     ) -> Callable[..., Any]:
         # Even making a method of a channel that is closed touches memory that has been freed.
-        method = None if self._is_closed else make(*arguments, **options)
+        method = None if self.is_closed else make(*arguments, **options)
 
         def call(*arguments: Any, **options: Any) -> Any:
             self.check()
@@ -84,7 +85,7 @@ class Gate:
             return await answer
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if self._is_closed and task is not None and not task.cancelling():
+            if self.is_closed and task is not None and not task.cancelling():
                 raise _closed() from error
             raise
 
@@ -95,7 +96,7 @@ class Gate:
             StatusError: CANCELLED once it is closed.
             RuntimeError: In another event loop than that it was made in.
         """
-        if self._is_closed:
+        if self.is_closed:
             raise _closed()
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(
@@ -105,8 +106,8 @@ class Gate:
 
     async def close(self) -> None:
         """Closes the channel; what is under way on it is cancelled."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             # Not every version of gRPC wakes those who read a stream.
             for rpc in [*self._under_way]:
                 rpc.cancel()

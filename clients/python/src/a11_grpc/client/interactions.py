@@ -25,9 +25,10 @@ from a11_grpc.client.conversation import (
     record_from_proto,
     validation_from_proto,
 )
-from a11_grpc.client.turns import Turn, turn_of
+from a11_grpc.client.turns import Turn, is_reply, known, turn_of
 from a11_grpc.interaction.backend import Backend, backend_to_proto
 from a11_grpc.session.connection import Metadata
+from a11_grpc.wire.json import load_json
 from a11_grpc.wire.status import Code, Reason, StatusError, error_from_grpc
 
 T = TypeVar("T")
@@ -48,23 +49,37 @@ class Interactions:
         self._service = InteractionServiceStub(channel)
         self._metadata = tuple(metadata)
 
-    async def append(self, conversation: str, interaction: Interaction | str) -> Appended:
-        """Appends an interaction, or its portable JSON; the first makes the conversation.
+    async def append(
+        self, conversation: str, turn: Turn, *, id: str = "", previous: Interaction | str = ""
+    ) -> Appended:
+        """Appends a turn; the first makes the conversation.
 
-        What is appended is kept byte for byte. The same again changes nothing.
+        An interaction, or the text of its portable JSON, is kept byte for byte, and the same again
+        changes nothing.
+
+        Args:
+            conversation: Its name.
+            turn: An interaction, its JSON, or a provider's message as it came, as for `normalize`.
+            id: What a turn without an id is kept under; a new UUID without it, and so a message
+                that is appended again stands there twice.
+            previous: The turn before it, or its id, where the turn itself does not say.
 
         Raises:
             StatusError: ALREADY_EXISTS for another of that id, FAILED_PRECONDITION where its
                 `previous_interaction_id` is not there, UNIMPLEMENTED without a store.
         """
-        if isinstance(interaction, str):
-            encoded = pb.EncodedInteraction(media_type=PORTABLE_JSON, data=_utf8(interaction))
+        before = previous if isinstance(previous, str) else previous.id
+        if isinstance(turn, str) and not (id or before or is_reply(turn)):
+            # What is wrong with it is the service's to say.
+            encoded = pb.EncodedInteraction(media_type=PORTABLE_JSON, data=_utf8(turn))
         else:
-            data = _own(interaction).SerializeToString(deterministic=True)
+            kept = known(turn_of(turn), id, before)
+            id = kept.id
+            data = kept.SerializeToString(deterministic=True)
             encoded = pb.EncodedInteraction(media_type=PROTOBUF, data=data)
         request = pb.AppendInteractionRequest(conversation=conversation, encoded=encoded)
         answer = await _asked(self._service.AppendInteraction(request, metadata=self._metadata))
-        return appended_from_proto(answer)
+        return appended_from_proto(answer, id or load_json(encoded.data)["id"])
 
     async def get(self, conversation: str, id: str) -> ConversationRecord:
         """One interaction by its id.
@@ -166,6 +181,9 @@ class Interactions:
     async def validate(self, turn: Turn) -> Validation:
         """Everything that is wrong with an interaction, or with its JSON in either form; notes too.
 
+        A dict or a list that is no interaction counts as a provider's message, and is valid
+        whatever it says; such a text is refused.
+
         Raises:
             StatusError: INVALID_ARGUMENT for a text that is no interaction at all.
         """
@@ -244,10 +262,3 @@ def _utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         message = "a lone surrogate has no place in a text"
         raise StatusError.of(Reason.INVALID_REQUEST, message) from error
-
-
-def _own(turn: object) -> Interaction:
-    if isinstance(turn, Interaction):
-        return turn
-    message = f"expected an Interaction or its JSON text, got {type(turn).__name__}"
-    raise StatusError.of(Reason.INVALID_REQUEST, message)

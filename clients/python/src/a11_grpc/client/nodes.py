@@ -131,6 +131,9 @@ class NodeWriter:
         self._seq = 0
         self._ended = False
 
+    def __repr__(self) -> str:
+        return f"<NodeWriter of {self._id!r}, {'ended' if self._ended else 'open'}>"
+
     async def write(self, value: Any) -> None:
         """Writes a value, by the node's media type, or a `Chunk`.
 

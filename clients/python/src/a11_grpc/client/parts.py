@@ -61,6 +61,8 @@ class Parts:
         )
         self.doubted: set[str] = set()
         """Keys of `action_configs` that were warned of."""
+        self.looked_up: set[str] = set()
+        """Patterns of `tools` that matched something, or were warned of."""
         self._loop = asyncio.get_running_loop()
         self._publishing: set[asyncio.Task[None]] = set()
 

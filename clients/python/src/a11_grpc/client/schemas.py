@@ -79,6 +79,15 @@ class Schemas:
                 return found
             request.page_token = page.next_page_token
 
+    async def has(self, pattern: str) -> bool:
+        """Whether there is an action whose whole name matches.
+
+        Raises:
+            StatusError: As `list`.
+        """
+        request = ListActionsRequest(patterns=[pattern], page_size=1)
+        return bool((await self._asked(self._service.ListActions, request)).actions)
+
     async def _asked(self, method: Callable[..., Awaitable[Any]], request: object) -> Any:
         for pause in (*RETRY_AFTER, None):
             try:

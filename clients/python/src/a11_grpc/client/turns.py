@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,6 +32,14 @@ _OWN_PROTO = tuple(
     for name in _OWN
 )
 
+# Fields that the messages and replies of providers have, and no interaction; as in the service.
+_FOREIGN = (
+    *("candidates", "choices", "done", "error", "function_call", "images", "input", "message"),
+    *("messages", "modelVersion", "object", "output", "outputs", "parts", "promptFeedback"),
+    *("responseId", "steps", "stop_reason", "text", "tool_call_id", "tool_calls", "tool_name"),
+    *("type", "usage"),
+)
+
 # Who speaks in the messages of providers, where it is not the model.
 _USERS = ("user", "tool", "developer", "system")
 
@@ -39,7 +48,7 @@ def turn_of(turn: Turn) -> Interaction:
     """The interaction of a turn: a provider's message becomes one that holds it.
 
     Raises:
-        StatusError: INVALID_ARGUMENT for what has no JSON form, or is no JSON.
+        StatusError: INVALID_ARGUMENT for what has no JSON form, is no JSON, or no message.
     """
     if isinstance(turn, Interaction):
         return turn
@@ -48,12 +57,57 @@ def turn_of(turn: Turn) -> Interaction:
         value = load_json(text)
     except JsonError as error:
         raise StatusError.of(Reason.INVALID_REQUEST, f"the turn is {error}") from error
+    blocks = value if isinstance(value, list) else [value]
+    if not all(isinstance(block, Mapping) for block in blocks):
+        message = (
+            "a turn is an Interaction, its JSON, or a provider's message: an object or a list of "
+            f"objects, not {text[:40]}"
+        )
+        raise StatusError.of(Reason.INVALID_REQUEST, message)
     if _has_any(value, _OWN_PROTO):
         return from_proto_json(text)
     if _has_any(value, _OWN) or _holds_chunks(value):
         return from_json(text)
     role = value.get("role") if isinstance(value, Mapping) else None
     return holding(text, ROLE_USER if role in _USERS else ROLE_MODEL)
+
+
+def is_reply(text: str) -> bool:
+    """Whether a text is a provider's message, and no interaction's JSON; neither is neither."""
+    try:
+        value = load_json(text)
+    except JsonError:
+        return False
+    if not isinstance(value, Mapping):
+        return isinstance(value, list)
+    if _has_any(value, _OWN_PROTO) or _has_any(value, _OWN) or _holds_chunks(value):
+        return False
+    role, content = value.get("role"), value.get("content")
+    return (
+        _has_any(value, _FOREIGN)
+        or isinstance(content, str)
+        or role in ("assistant", "tool", "developer")
+    )
+
+
+def known(turn: Interaction, id: str, previous: str) -> Interaction:
+    """The turn under an id, and after another; one that has its own is not given others.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT where it is.
+    """
+    for name, own, given in (
+        ("id", turn.id, id),
+        ("previous", turn.previous_interaction_id, previous),
+    ):
+        if own and given and own != given:
+            message = f"{name}: {given!r} was given, and the turn has {own!r} itself"
+            raise StatusError.of(Reason.INVALID_REQUEST, message)
+    found = Interaction()
+    found.CopyFrom(turn)
+    found.id = turn.id or id or str(uuid.uuid4())
+    found.previous_interaction_id = turn.previous_interaction_id or previous
+    return found
 
 
 def holding(json: str, role: Role.ValueType) -> Interaction:

@@ -54,6 +54,9 @@ class Context:
         self.headers = headers
         """Header name, lower case → value: `x-a11-*`, `x-otel-*`, and what the schema declares."""
 
+    def __repr__(self) -> str:
+        return f"<Context of call {self.id} of {self.action!r}>"
+
     @property
     def action(self) -> str:
         """The action's name."""

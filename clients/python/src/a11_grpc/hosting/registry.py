@@ -143,6 +143,9 @@ class Registry:
         for subscriber in [*self._subscribers]:
             subscriber()
 
+    def __repr__(self) -> str:
+        return f"<Registry of {', '.join(self._entries) or 'no actions'}>"
+
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 

@@ -29,6 +29,9 @@ LEAST_PAUSE = 0.05
 MOST_PAUSE = 2.0
 """… doubled up to this long."""
 
+_FINAL = (Reason.UNKNOWN_SESSION, Reason.INVALID_FRAME, Reason.SHUTTING_DOWN)
+"""With these a session is not resumed any more: no service keeps one beyond its own end."""
+
 Hosted = Mapping[str, ActionSchema]
 """Action name → what is published of it."""
 
@@ -211,7 +214,7 @@ class Keeper:
             try:
                 return await connection.dial(self._channel, open, self._metadata)
             except StatusError as error:
-                if error.reason in (Reason.UNKNOWN_SESSION, Reason.INVALID_FRAME):
+                if error.reason in _FINAL:
                     raise
                 log.debug("session %s was not resumed yet: %s", session.id, error)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))

@@ -143,7 +143,7 @@ class Status:
             raise StatusError(self)
 
     def __str__(self) -> str:
-        return f"{self.code.name}: {self.message}"
+        return f"{self.code.name}: {self.message}" if self.message else self.code.name
 
 
 OK = Status()
