@@ -170,7 +170,12 @@ test("a turn is appended in any form, under its own id or a given one", async ()
       message: said,
     });
   }
-  await assert.rejects(interactions.append("forms", "no JSON"), { code: "INVALID_ARGUMENT" });
+  for (const none of ["no JSON", '"hi"', "[1]", "[null]", "5", 5, null, [[]]]) {
+    for (const id of ["", "z"]) {
+      const appended = interactions.append("forms", none as string, { id });
+      await assert.rejects(appended, { code: "INVALID_ARGUMENT" }, JSON.stringify(none));
+    }
+  }
 });
 
 test("what several turns follow is a fork, told in order", async () => {

@@ -61,7 +61,7 @@ export function isInteraction(value: unknown): value is Interaction {
 /**
  * The interaction of a turn: a provider's message becomes one that holds it.
  *
- * @throws StatusError INVALID_ARGUMENT for what has no JSON form, or is no JSON.
+ * @throws StatusError INVALID_ARGUMENT for what has no JSON form, is no JSON, or no message.
  */
 export function turnOf(turn: Turn): Interaction {
   if (isInteraction(turn)) {
@@ -69,6 +69,11 @@ export function turnOf(turn: Turn): Interaction {
   }
   const text = jsonOf(turn, "turn");
   const value = parsed(text);
+  if (![value].flat().every(isObject)) {
+    throw invalid(
+      `a turn is an Interaction, its JSON, or a provider's message: an object or a list of objects, not ${text.slice(0, 40)}`,
+    );
+  }
   if (hasAny(value, OWN_PROTO)) {
     return interactionFromProtoJson(text);
   }
@@ -152,6 +157,10 @@ function parsed(text: string): JsonValue {
   } catch (error) {
     throw invalid(`the turn is not JSON: ${(error as Error).message}`);
   }
+}
+
+function isObject(value: JsonValue): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function hasAny(value: JsonValue, fields: readonly string[]): boolean {
