@@ -27,27 +27,33 @@ test("a call that outlasts the service's shutdown ends UNAVAILABLE with it", asy
   const server = await startServer("--shutdown-timeout", "1s");
   const host = await connect(server.address, { registry: actions() });
   const client = await connect(server.address);
-  const failed = failure(client.call("wait", { name: "shut down" }));
-  await until(() => seen.started.includes("shut down"), "the handler's start");
-  server.process.kill("SIGTERM");
-  const { code, reason, message } = await failed;
-  assert.deepEqual([code, reason], ["UNAVAILABLE", "PEER_LOST"], message);
-  assert.match(message, /shutting down/);
-  await until(() => seen.cancelled.includes("shut down UNAVAILABLE"), "the handler's end");
-  await Promise.all([client.close(), host.close(), server.stop()]);
+  try {
+    const failed = failure(client.call("wait", { name: "shut down" }));
+    await until(() => seen.started.includes("shut down"), "the handler's start");
+    server.process.kill("SIGTERM");
+    const { code, reason, message } = await failed;
+    assert.deepEqual([code, reason], ["UNAVAILABLE", "PEER_LOST"], message);
+    assert.match(message, /shutting down/);
+    await until(() => seen.cancelled.includes("shut down UNAVAILABLE"), "the handler's end");
+  } finally {
+    await Promise.all([client.close(), host.close(), server.stop()]);
+  }
 });
 
 test("the end of a session is heard where its connection goes at once", async () => {
   for (const how of ["told", "untold"] as const) {
     const service = await startFrames();
     const client = await connect(service.address);
-    const failed = failure(client.call("any"));
-    await service.called;
-    service.shutDown(how);
-    const { code, reason, message } = await failed;
-    assert.deepEqual([code, reason], ["UNAVAILABLE", "PEER_LOST"], how);
-    assert.match(message, /the service is shutting down/, how);
-    await client.close();
-    service.stop();
+    try {
+      const failed = failure(client.call("any"));
+      await service.called;
+      service.shutDown(how);
+      const { code, reason, message } = await failed;
+      assert.deepEqual([code, reason], ["UNAVAILABLE", "PEER_LOST"], how);
+      assert.match(message, /the service is shutting down/, how);
+    } finally {
+      await client.close();
+      service.stop();
+    }
   }
 });
