@@ -403,3 +403,40 @@ async fn a_newest_client_that_leaves_cancels_its_call_and_leaves_nothing() {
     .await;
     assert_eq!(service.sessions().await, 0);
 }
+
+#[tokio::test]
+async fn an_idle_http2_connection_makes_room_and_one_with_a_stream_stays() {
+    let options = HttpOptions {
+        max_connections: 2,
+        connection_idle: Duration::from_millis(100),
+        ..HttpOptions::default()
+    };
+    let registry = McpOptions::new(fixtures::registry());
+    let server = mcp::TestServer::start_with(registry, options).await;
+    let client = || {
+        let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+        (client, server.url.clone())
+    };
+    let opened = async |(client, url): &(reqwest::Client, String)| {
+        let accepted = "application/json, text/event-stream";
+        let request = client.post(url).header("accept", accepted);
+        let request =
+            request.header("content-type", "application/json").body(initialize().to_string());
+        let response = soon(request.send()).await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::OK);
+        response.headers()["mcp-session-id"].clone()
+    };
+    let (listening, idle, last) = (client(), client(), client());
+    let session = opened(&listening).await;
+    let request = listening.0.get(&listening.1).header("accept", "text/event-stream");
+    let mut stream =
+        soon(request.header("mcp-session-id", &session).send()).await.expect("a stream");
+    assert_eq!(stream.status(), StatusCode::OK);
+    opened(&idle).await;
+    // It waits for a place, and so does the one that had to leave.
+    opened(&last).await;
+    opened(&idle).await;
+    let ended = listening.0.delete(&listening.1).header("mcp-session-id", &session);
+    assert_eq!(soon(ended.send()).await.expect("an answer").status(), StatusCode::NO_CONTENT);
+    while soon(stream.chunk()).await.expect("an end in order").is_some() {}
+}

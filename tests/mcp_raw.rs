@@ -101,6 +101,13 @@ async fn nothing_is_sent_over_http_for_a_call_that_was_cancelled() {
         // Its stream ends, without an answer.
         let told = of_call.all().await;
         assert!(told.iter().all(|message| message["id"] != 1), "{version}: {told:?}");
+        // Nor is it resumed, whichever request of the session it was.
+        for stream in 0..3 {
+            client.headers = vec![("last-event-id".to_owned(), format!("0/{stream}"))];
+            let told = client.listen().await.all().await;
+            assert!(told.is_empty(), "{version}: {told:?}");
+        }
+        client.headers.clear();
         soon(stopped.wait_for(|count| *count == 1)).await.expect("stopped");
         let told = client.ask(&call(version, 2, "echo", json!({"word": "on"}))).await;
         assert_eq!(told.len(), 1, "{version}: {told:?}");

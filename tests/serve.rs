@@ -14,7 +14,10 @@ use a11_grpc::{
     serve::{Ending, Limits, Options, Server, Tls, in_process},
     wire::{
         Status,
-        pb::{self, action_service_client::ActionServiceClient, stream_action_response::Event},
+        pb::{
+            self, action_service_client::ActionServiceClient, frame::Body,
+            peer_service_client::PeerServiceClient, stream_action_response::Event,
+        },
     },
 };
 use tokio::{
@@ -23,6 +26,7 @@ use tokio::{
     sync::{Notify, oneshot},
     task::JoinHandle,
 };
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Streaming, transport::Channel};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -189,6 +193,39 @@ async fn connections_past_the_limit_wait_for_room() {
     assert!(!second.is_finished());
     drop(first);
     soon(second).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn an_idle_connection_makes_room_and_those_with_a_call_or_a_session_stay() {
+    let gate = Arc::new(Notify::new());
+    let limits = Limits { connections: 3, idle: Duration::from_millis(100), ..Limits::default() };
+    let running = start(Options { limits, ..options(gated(gate.clone())) }).await;
+    let events = open_stream(&running.address).await;
+    let (say, said) = tokio::sync::mpsc::channel(2);
+    let frame = |body| {
+        let frame = Some(pb::Frame { number: 0, ack: 0, body: Some(body) });
+        pb::OpenSessionRequest { frame }
+    };
+    say.send(frame(Body::Open(pb::OpenFrame::default()))).await.unwrap();
+    let channel = client::connect(&running.address).await.unwrap();
+    let mut peer = PeerServiceClient::new(channel);
+    let mut frames = soon(peer.open_session(ReceiverStream::new(said))).await.unwrap().into_inner();
+    let mut heard = async || {
+        let message = soon(frames.message()).await.unwrap().unwrap();
+        message.frame.unwrap().body.unwrap()
+    };
+    assert!(matches!(heard().await, Body::Opened(_)));
+    let mut idle = actions(&running.address).await;
+    idle.list_actions(pb::ListActionsRequest::default()).await.unwrap();
+    // It waits for a place, and so does the one that had to leave.
+    let mut last = actions(&running.address).await;
+    soon(last.list_actions(pb::ListActionsRequest::default())).await.unwrap();
+    soon(idle.list_actions(pb::ListActionsRequest::default())).await.unwrap();
+    say.send(frame(Body::Ping(pb::PingFrame { id: 1 }))).await.unwrap();
+    while !matches!(heard().await, Body::Pong(_)) {}
+    gate.notify_one();
+    let (numbers, _) = soon(rest(events)).await.unwrap();
+    assert_eq!(numbers, ["2"]);
 }
 
 #[tokio::test]

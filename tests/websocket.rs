@@ -283,6 +283,24 @@ async fn a_websocket_is_one_of_the_connections_that_there_may_be() {
 }
 
 #[tokio::test]
+async fn a_websocket_on_which_nothing_is_said_stays() {
+    let few = Limits { connections: 2, idle: Duration::from_millis(50), ..Limits::default() };
+    let running = start(|options| options.limits = few).await;
+    let mut socket = open_from(&running.address, None).await.unwrap();
+    open(&mut socket, pb::OpenFrame::default()).await;
+    let mut idle = vec![];
+    for _ in 0..2 {
+        // Each after the first waits until the one before it was idle for long.
+        let channel = a11_grpc::client::connect(&running.address).await.unwrap();
+        let mut client = a11_grpc::client::actions(channel);
+        soon(client.list_actions(pb::ListActionsRequest::default())).await.unwrap();
+        idle.push(client);
+    }
+    send(&mut socket, 0, Body::Ping(pb::PingFrame { id: 1 })).await;
+    assert!(matches!(next(&mut socket).await, Body::Pong(_)));
+}
+
+#[tokio::test]
 async fn sessions_are_opened_over_tls_too() {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

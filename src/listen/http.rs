@@ -4,22 +4,23 @@
 use std::{convert::Infallible, error::Error, future::Future, pin::pin, time::Duration};
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryFutureExt as _};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown, graceful::Watcher},
+    server::conn::auto,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::{Service, ServiceExt as _};
 
 use super::{
     CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES,
     connection::Connection,
     opening::Opening,
+    requests::Requests,
     tls::Identity,
     unread::{Unread, Watched},
 };
@@ -45,6 +46,37 @@ pub(crate) struct Bounds {
     pub(crate) opening: Duration,
     /// How many requests it makes at once.
     pub(crate) streams: u32,
+    /// How long it stands without a request; one of HTTP/1.1 for no longer than
+    /// `opening`.
+    pub(crate) idle: Duration,
+}
+
+/// What answers the requests of all connections.
+pub(crate) trait Answers:
+    Service<
+        Request<Incoming>,
+        Response = Response<<Self as Answers>::Body>,
+        Error = Infallible,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    /// The body of an answer.
+    type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static;
+}
+
+impl<S, B> Answers for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    type Body = B;
 }
 
 /// How connections are served. Cheap to clone.
@@ -53,6 +85,7 @@ pub(crate) struct Http {
     builder: auto::Builder<TokioExecutor>,
     identity: Option<Identity>,
     opening: Duration,
+    idle: Duration,
 }
 
 impl Http {
@@ -72,26 +105,21 @@ impl Http {
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-        Self { builder, identity, opening: bounds.opening }
+        Self { builder, identity, opening: bounds.opening, idle: bounds.idle }
     }
 
     /// Serves what comes until `stop` resolves, and takes no more connections then.
     /// Once `drain` resolves too, those that stand take no more requests, and it
     /// waits until the requests on them are answered. A connection that was
     /// upgraded is not waited for.
-    pub(crate) async fn serve<S, R>(
+    pub(crate) async fn serve(
         self,
-        service: S,
+        service: impl Answers,
         incoming: impl Stream<Item = Connection>,
         stop: impl Future<Output = ()>,
         drain: impl Future<Output = ()>,
-    ) where
-        S: Service<Request<Incoming>, Response = Response<R>, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send,
-        R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let graceful = GracefulShutdown::new();
+    ) {
+        let connections = TaskTracker::new();
         let draining = CancellationToken::new();
         {
             // Scoped: dropping it closes the listening socket.
@@ -104,49 +132,37 @@ impl Http {
                 };
                 let Some(connection) = accepted else { break };
                 let (http, service) = (self.clone(), service.clone());
-                let (draining, watcher) = (draining.clone(), graceful.watcher());
-                tokio::spawn(http.connection(connection, service, draining, watcher));
+                connections.spawn(http.connection(connection, service, draining.clone()));
             }
         }
         drain.await;
         draining.cancel();
-        graceful.shutdown().await;
+        connections.close();
+        connections.wait().await;
     }
 
     /// Serves one connection, in the clear, until its other side ends it.
-    pub(crate) async fn serve_one<S, R>(
+    pub(crate) async fn serve_one(
         self,
         io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        service: S,
-    ) where
-        S: Service<Request<Incoming>, Response = Response<R>, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send,
-        R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let never = GracefulShutdown::new();
-        self.requests(io, service, CancellationToken::new(), never.watcher()).await;
+        service: impl Answers,
+    ) {
+        self.requests(io, service, CancellationToken::new()).await;
     }
 
-    async fn connection<S, R>(
+    async fn connection(
         self,
         connection: Connection,
-        service: S,
+        service: impl Answers,
         draining: CancellationToken,
-        watcher: Watcher,
-    ) where
-        S: Service<Request<Incoming>, Response = Response<R>, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send,
-        R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
+    ) {
         let Some(identity) = self.identity.clone() else {
-            return self.requests(connection, service, draining, watcher).await;
+            return self.requests(connection, service, draining).await;
         };
         let handshake = tokio::time::timeout(self.opening, identity.accept(connection));
         match draining.run_until_cancelled(handshake).await {
             Some(Ok(Ok(encrypted))) => {
-                self.requests(encrypted, service, draining, watcher).await;
+                self.requests(encrypted, service, draining).await;
             }
             Some(Ok(Err(error))) => tracing::debug!(%error, "a TLS handshake failed"),
             Some(Err(_)) => tracing::debug!("a TLS handshake took too long"),
@@ -154,23 +170,35 @@ impl Http {
         }
     }
 
-    async fn requests<S, R>(
+    async fn requests(
         self,
         io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        service: S,
+        service: impl Answers,
         draining: CancellationToken,
-        watcher: Watcher,
-    ) where
-        S: Service<Request<Incoming>, Response = Response<R>, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send,
-        R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let unread = Unread::new(draining);
-        let service = service_fn(move |request| service.clone().oneshot(unread.watch(request)));
+    ) {
+        let (unread, requests) = (Unread::new(draining.clone()), Requests::default());
+        let counted = requests.clone();
+        let service = service_fn(move |request| {
+            let one = counted.begin();
+            let answer = service.clone().oneshot(unread.watch(request));
+            answer.map_ok(|answer| one.until_answered(answer))
+        });
         let io = TokioIo::new(Opening::new(io, self.opening));
-        let connection = self.builder.serve_connection_with_upgrades(io, service);
-        if let Err(error) = watcher.watch(connection.into_owned()).await {
+        let mut connection = pin!(self.builder.serve_connection_with_upgrades(io, service));
+        let ended = tokio::select! {
+            ended = &mut connection => ended,
+            () = async {
+                tokio::select! {
+                    () = draining.cancelled() => {}
+                    () = requests.none_for(self.idle) => {}
+                }
+            } => {
+                // It tells the client, and answers what came meanwhile.
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
             tracing::debug!(error, "a connection ended badly");
         }
     }

@@ -7,6 +7,7 @@ mod connection;
 mod opening;
 mod tls;
 mod unread;
+mod requests;
 mod http;
 mod access_log;
 

@@ -42,26 +42,31 @@ pub struct HttpOptions {
     /// loopback: those under which a proxy passes requests on. A request for
     /// another host is answered 403, for it may be a page's whose name was bound
     /// to this address. `*` is every host: for a server that others may reach
-    /// under any name.
+    /// under any name. None by default.
     pub allowed_hosts: Vec<String>,
     /// Web origins, `SCHEME://HOST[:PORT]`, whose pages may call beside those
     /// from this machine's loopback. A request that names another is answered
-    /// 403; programs that are no browser name none. `*` is every origin.
+    /// 403; programs that are no browser name none. `*` is every origin. None by default.
     pub allowed_origins: Vec<String>,
     /// How long a session without a message is kept, for protocol versions that
-    /// have sessions. Never shorter than a call may take.
+    /// have sessions. Never shorter than a call may take. Default 300 s.
     pub session_idle: Duration,
     /// How long after it was opened a session is kept that its client says no more
-    /// to.
+    /// to. Default 30 s.
     pub session_initialization: Duration,
     /// How many sessions there are at most; past it new ones are answered 503.
+    /// Default 10,000.
     pub max_sessions: usize,
-    /// The largest request, in bytes.
+    /// The largest request, in bytes. Default 4 MiB.
     pub max_request_bytes: usize,
-    /// How many connections a listener holds.
+    /// How many connections a listener holds; more wait to be accepted. Default
+    /// 1,024.
     pub max_connections: usize,
-    /// What a listener proves itself with; `None` serves in the clear. Of no
-    /// meaning where the service is mounted elsewhere.
+    /// How long a connection stands without a request on it, streams included; one of
+    /// HTTP/1.1 30 s at most. Default 300 s.
+    pub connection_idle: Duration,
+    /// What a listener proves itself with; `None`, the default, serves in the clear.
+    /// Of no meaning where the service is mounted elsewhere.
     pub identity: Option<Identity>,
 }
 
@@ -75,6 +80,7 @@ impl Default for HttpOptions {
             max_sessions: 10_000,
             max_request_bytes: 4 << 20,
             max_connections: 1024,
+            connection_idle: Duration::from_secs(300),
             identity: None,
         }
     }
@@ -102,6 +108,8 @@ impl McpServer {
         let mut sessions = SessionConfig::default();
         sessions.keep_alive = Some(options.session_idle.max(longest_call));
         sessions.init_timeout = Some(options.session_initialization);
+        // Kept past their end are the streams of cancelled requests alone.
+        sessions.completed_cache_ttl = Duration::ZERO;
         let sessions =
             Sessions::new(sessions, options.max_sessions, options.session_initialization);
         let loopback = ["localhost", "127.0.0.1", "[::1]"];
@@ -151,7 +159,7 @@ impl HttpService {
         let most = self.max_request_bytes;
         let request = request.map(|body| RequestBody::new(body, most, seen.clone()));
         let (mut response, refusal) = with_refusal(self.service.handle(request)).await;
-        if let Some(refusal) = refusal {
+        if let Some(refusal) = refusal.or_else(|| seen.take_refusal()) {
             return refused(refusal);
         }
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
@@ -234,6 +242,7 @@ fn with_port(origin: &str) -> String {
 fn refused(refusal: Refusal) -> Response<HttpBody> {
     let status = match refusal {
         Refusal::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::TooManyValues(..) => StatusCode::PAYLOAD_TOO_LARGE,
         _ => StatusCode::BAD_REQUEST,
     };
     let mut response = Response::new(Full::new(refusal.answer()).boxed());

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::listen::{Bounds, Http, accept};
 
-/// What one connection may take.
-const BOUNDS: Bounds = Bounds { opening: Duration::from_secs(30), streams: 200 };
+/// How long a connection may take to begin, and how many requests it makes at once.
+const OPENING: Duration = Duration::from_secs(30);
+const MAX_STREAMS: u32 = 200;
 
 impl McpServer {
     /// Serves on a listener until `stop` resolves; then takes no more calls and
@@ -30,7 +31,9 @@ impl McpServer {
         let service = self.http_service(options);
         let (cut, drain) = <(CancellationToken, CancellationToken)>::default();
         let incoming = accept(listener, options.max_connections, cut.clone());
-        let http = Http::new(&BOUNDS, options.identity.clone());
+        let bounds =
+            Bounds { opening: OPENING, streams: MAX_STREAMS, idle: options.connection_idle };
+        let http = Http::new(&bounds, options.identity.clone());
         let stopped = CancellationToken::new();
         // Those who wait for answers may say more on the connections they have.
         let (on_stop, on_drain) = (stopped.cancelled(), drain.cancelled());

@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    refusal::{Refusal, fault, has_id},
+    refusal::{Refusal, check_weight, fault, has_id},
     request_ids::RequestIds,
     unanswered::{Unanswered, answered_by},
 };
@@ -235,6 +235,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         if line.is_empty() {
             return Ok(None);
         }
+        check_weight(line)?;
         let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
             Ok(message) => message,
             Err(_) => return fault(line).map_or(Ok(None), Err),

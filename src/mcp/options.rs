@@ -15,24 +15,27 @@ pub const DEFAULT_MAX_CALLS: usize = 1024;
 pub struct McpOptions {
     /// The actions; those added or removed later included.
     pub registry: Arc<Registry>,
-    /// Which actions are tools, by their real names; `None` for all that run.
+    /// Which actions are tools, by their real names; `None`, the default,
+    /// for all that run.
     pub allow: Option<AllowList>,
-    /// Which headers clients may set beside those an action declares.
+    /// Which headers clients may set beside those an action declares. None
+    /// by default.
     pub accept_headers: Accepted,
-    /// How long a call may take.
+    /// How long a call may take. Default 300 s.
     pub deadline: Duration,
-    /// What tools say of their actions.
+    /// What tools say of their actions. Their documents by default.
     pub describe: Describe,
-    /// How large a result may be.
+    /// How large a result may be. Default 1 MiB of text and 8 MiB of pictures and
+    /// sound.
     pub result_limits: ResultLimits,
-    /// How many calls of one call's tree run at once.
+    /// How many calls of one call's tree run at once. Default 64.
     pub concurrent_calls: usize,
     /// How many calls run at once over all clients; past it a call fails
-    /// RESOURCE_EXHAUSTED.
+    /// RESOURCE_EXHAUSTED. Default 1,024.
     pub max_calls: usize,
-    /// Where running handlers are counted.
+    /// Where running handlers are counted. By default a place of its own.
     pub handlers: Arc<Handlers>,
-    /// The server's name for hosts.
+    /// The server's name for hosts. Default `a11-grpc`.
     pub name: String,
 }
 

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use rmcp::model::{ErrorCode, RequestId};
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
 
 use super::lines::MAX_LINE_BYTES;
+use crate::wire::json_weight::{self, TooManyValues};
 
 /// Why a line was not taken.
 #[derive(Debug, PartialEq)]
@@ -23,10 +25,31 @@ pub(super) enum Refusal {
     Batch,
     /// It is too long to be read.
     TooLong,
+    /// It would take too much memory as values. The id, where it is a request's.
+    TooManyValues(TooManyValues, Option<Value>),
     /// A request with its id is being worked on.
     IdInUse(RequestId),
     /// Too many requests are being worked on.
     TooMany(RequestId),
+}
+
+/// Refuses a line that would take too much memory as values: before it is read, for
+/// the SDK makes some of them twice.
+pub(super) fn check_weight(line: &[u8]) -> Result<(), Refusal> {
+    json_weight::check(line).map_err(|error| Refusal::TooManyValues(error, asked_id(line)))
+}
+
+/// The id of a request, with nothing else made of it.
+fn asked_id(line: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+        method: Option<IgnoredAny>,
+    }
+    let head: Head<'_> = serde_json::from_slice(line).ok()?;
+    let id = head.id.filter(|id| head.method.is_some() && !id.get().starts_with(['[', '{']))?;
+    serde_json::from_str(id.get()).ok().filter(|id: &Value| id.is_string() || id.is_number())
 }
 
 /// Says what is wrong with a line that is no message; `None` where it needs no
@@ -83,6 +106,7 @@ impl Refusal {
                 None,
                 format!("the line is longer than {MAX_LINE_BYTES} bytes"),
             ),
+            Self::TooManyValues(error, id) => (ErrorCode::INVALID_REQUEST, id, error.to_string()),
             // The id is the other request's, which will be answered.
             Self::IdInUse(id) => (
                 ErrorCode::INVALID_REQUEST,

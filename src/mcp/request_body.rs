@@ -1,6 +1,7 @@
 //! The body of an HTTP request as it is read: what it held, for a refusal that says
-//! what is wrong; and the rest of one that is too large, so that its caller, who is
-//! still writing, comes to read the answer.
+//! what is wrong; no end where it holds more values than there may be, so that nobody
+//! makes them; and the rest of one that is too large, so that its caller, who is still
+//! writing, comes to read the answer.
 
 use std::{
     future::poll_fn,
@@ -13,7 +14,10 @@ use std::{
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame};
 use parking_lot::Mutex;
+use thiserror::Error;
 use tokio::{runtime::Handle, time::timeout};
+
+use super::refusal::{Refusal, check_weight};
 
 /// How much of the rest of a body that is too large is read, and for how long.
 const DRAINED_BYTES: usize = 128 << 20;
@@ -28,6 +32,18 @@ struct State {
     parts: Vec<Bytes>,
     bytes: usize,
     ended: bool,
+    refusal: Option<Refusal>,
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Error)]
+pub(super) enum BodyError<E> {
+    /// It broke off.
+    #[error("{0}")]
+    Broken(E),
+    /// See [`Seen::take_refusal`].
+    #[error("it is refused")]
+    Refused,
 }
 
 impl Seen {
@@ -35,6 +51,11 @@ impl Seen {
     pub(super) fn whole(&self) -> Option<Vec<u8>> {
         let state = self.0.lock();
         state.ended.then(|| state.parts.concat())
+    }
+
+    /// Why it may not be read to its end, where it is for what it holds.
+    pub(super) fn take_refusal(&self) -> Option<Refusal> {
+        self.0.lock().refusal.take()
     }
 }
 
@@ -53,12 +74,12 @@ impl<B: Body + Send + 'static> RequestBody<B> {
 
 impl<B: Body + Send + 'static> Body for RequestBody<B> {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BodyError<B::Error>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError<B::Error>>>> {
         let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
         let frame = ready!(inner.as_mut().poll_frame(cx));
         let mut state = self.seen.0.lock();
@@ -72,10 +93,11 @@ impl<B: Body + Send + 'static> Body for RequestBody<B> {
                 }
                 data
             }))),
-            Some(Err(error)) => Some(Err(error)),
+            Some(Err(error)) => Some(Err(BodyError::Broken(error))),
             None => {
                 state.ended = true;
-                None
+                state.refusal = check_weight(&state.parts.concat()).err();
+                state.refusal.is_some().then_some(Err(BodyError::Refused))
             }
         })
     }

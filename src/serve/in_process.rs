@@ -1,7 +1,7 @@
 //! The same services without a socket, for the command line and for programs
 //! that hold a registry themselves.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tonic::transport::Channel;
 
@@ -24,7 +24,11 @@ pub async fn in_process(
     let limits = Limits { streams_per_connection: u32::MAX, ..Limits::default() };
     let routes = routes(registry, store.map(Recorder::new), &limits).await?.routes;
     let (channel, far) = pipe();
-    let bounds = Bounds { opening: limits.opening, streams: limits.streams_per_connection };
+    let bounds = Bounds {
+        opening: limits.opening,
+        streams: limits.streams_per_connection,
+        idle: Duration::MAX,
+    };
     // Ends with the channel.
     tokio::spawn(Http::new(&bounds, None).serve_one(far, routes));
     Ok(channel)

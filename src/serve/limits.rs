@@ -16,6 +16,10 @@ pub struct Limits {
     /// How long a connection may take over its TLS handshake, then over its first
     /// bytes, and over the headers of a request of HTTP/1.1. Default 30 s.
     pub opening: Duration,
+    /// How long a connection stands without a call or a session on it; its client is
+    /// told, and connects anew when it needs to. One of HTTP/1.1 no longer than
+    /// `opening`. Default 300 s.
+    pub idle: Duration,
     /// How many calls one connection makes at once. Default 1,000.
     pub streams_per_connection: u32,
     /// How many sessions are kept at once, those without a connection included;
@@ -34,6 +38,7 @@ impl Default for Limits {
             message_bytes: MAX_MESSAGE_BYTES,
             connections: 1024,
             opening: Duration::from_secs(30),
+            idle: Duration::from_secs(300),
             streams_per_connection: 1000,
             sessions: sessions.max_sessions,
             session_grace: sessions.grace,

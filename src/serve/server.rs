@@ -115,7 +115,11 @@ impl Server {
     pub async fn bind(options: Options) -> Result<Self, BindError> {
         let Options { listen, registry, limits, tls, allowed_origins, store } = options;
         let identity = tls.as_ref().map(Tls::identity).transpose()?;
-        let bounds = Bounds { opening: limits.opening, streams: limits.streams_per_connection };
+        let bounds = Bounds {
+            opening: limits.opening,
+            streams: limits.streams_per_connection,
+            idle: limits.idle,
+        };
         let http = Http::new(&bounds, identity);
         let recorder = store.map(Recorder::new);
         let served = routes(registry, recorder.clone(), &limits).await;

@@ -93,7 +93,11 @@ impl OnLines {
     }
 
     pub async fn send(&mut self, message: &Value) {
-        soon(self.write.write_all(format!("{message}\n").as_bytes())).await.expect("written");
+        self.send_text(&message.to_string()).await;
+    }
+
+    pub async fn send_text(&mut self, line: &str) {
+        soon(self.write.write_all(format!("{line}\n").as_bytes())).await.expect("written");
     }
 
     pub async fn next(&mut self) -> Option<Value> {
