@@ -35,6 +35,7 @@ export type {
 export type { OnRefused } from "./client/hosted.js";
 export type {
   Appended,
+  AppendOptions,
   ConversationRecord,
   Converted,
   Fork,

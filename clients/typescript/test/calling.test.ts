@@ -243,6 +243,19 @@ test("what cannot be meant is refused at the door, naming it", async () => {
   await assert.rejects(connect(server.address, { metdata: {} } as object), /no option "metdata"/);
 });
 
+test("a port that there is not is named, with those that there are", async () => {
+  const check = async (call: Promise<unknown>, message: string) =>
+    assert.equal((await failure(call)).message, message);
+  const none = 'there is no input "whom"; the inputs are: who, times, title';
+  await check(client.call("greet", { whom: "you" }), none);
+  const call = await client.start("greet");
+  await check(call.write("whom", "you"), none);
+  call.cancel();
+  await check(client.call("nothing", { a: 1 }), 'there is no input "a"; the inputs are: none');
+  const port = 'there is no output "second"; the outputs are: output';
+  await check(client.stream("upper", { words: [] }, { port: "second" }).next(), port);
+});
+
 test("an iterator that throws fails its call, with what it threw", async () => {
   async function* words() {
     yield "a";

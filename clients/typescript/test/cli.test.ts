@@ -75,6 +75,40 @@ test("what is wrong is said without a stack trace, with its exit code", async ()
   await check(["host", one, "--server", "127.0.0.1:1"], 3, /cannot reach http:\/\/127.0.0.1:1/);
 });
 
+test("a module's own fault is told with its places, and no others", async () => {
+  const broken = await moduleOf(
+    'import * as z from "zod";\nexport const REGISTRY = new Registry().action({ name: "x", input: z.object({ d: z.date() }) }, () => {});',
+  );
+  const program = host(broken, "--server", server.address);
+  assert.equal(await program.ended, 2, program.said());
+  const [fault = "", ...places] = program.said().trim().split("\n");
+  assert.match(fault, /cannot be loaded: TypeError: action "x": input "d": z\.date\(\)/);
+  assert.equal(places.length, 1);
+  assert.match(places[0] ?? "", /^ {4}at file:\/\/.*\/module-[a-z0-9]+\.mjs:3:\d+$/);
+});
+
+test("a module in TypeScript is hosted with a loader, and without one it is said how", async () => {
+  const path = `${folder}/actions.ts`;
+  await writeFile(
+    path,
+    `import { Registry } from "a11-grpc";
+    enum Names { One = "cli_typed" }
+    export const REGISTRY: Registry = new Registry().action({ name: Names.One }, () => {});`,
+  );
+  const bare = host(path, "--server", server.address);
+  assert.equal(await bare.ended, 2, bare.said());
+  assert.match(bare.said(), /cannot be loaded: /);
+  assert.doesNotMatch(bare.said(), /\n +at .*node:/);
+  if (Number(process.versions.node.split(".")[0]) < 22) {
+    assert.match(bare.said(), /does not read TypeScript; .*NODE_OPTIONS="--import tsx"/);
+  }
+  const loader = { NODE_OPTIONS: `--import ${import.meta.resolve("tsx")}` };
+  const loaded = runNode([MAIN, "host", path, "--server", server.address], loader);
+  await loaded.says(/^hosting cli_typed\nready /m);
+  loaded.process.kill("SIGTERM");
+  assert.equal(await loaded.ended, 0);
+});
+
 test("a command line is read, or what is wrong with it is said", async () => {
   const check = (args: string[], expected: object | "help" | "version") =>
     assert.deepEqual(readCommand(args, {}), expected);

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import * as z from "zod";
 import {
   Chunk,
   type Client,
@@ -12,6 +13,7 @@ import {
   interactionFromJson,
   interactionToJson,
   isSameInteraction,
+  Registry,
   StatusError,
   userTurn,
 } from "../src/index.js";
@@ -88,6 +90,92 @@ test("an interaction is kept, handed out again, listed, watched and deleted", as
   });
   assert.equal(await interactions.delete("talk"), 2);
   await assert.rejects(interactions.get("talk", first.id), { reason: "UNKNOWN_CONVERSATION" });
+});
+
+test("a whole conversation is recorded of what its provider said", async () => {
+  const { interactions } = client;
+  const registry = new Registry().action(
+    { name: "double", input: z.object({ number: z.int() }), output: z.int() },
+    ({ number }) => number * 2,
+  );
+  const host = await connect(server.address, { registry });
+  const asked = await interactions.append("whole", userTurn("What is twice 21?"));
+  const call = { type: "tool_use", id: "c", name: "double", input: { number: 21 } };
+  const reply = { type: "message", role: "assistant", content: [call] };
+  const result = await client.execute(reply, {
+    allow: "double",
+    store: true,
+    conversation: "whole",
+    interactionId: "reply",
+  });
+  const text = { type: "text", text: "It is 42." };
+  const answer = { type: "message", role: "assistant", content: [text] };
+  const previous = result.interaction;
+  const answered = await interactions.append("whole", answer, { previous });
+  const listed = [];
+  for await (const record of interactions.list("whole")) {
+    listed.push(record);
+  }
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    [asked.id, "reply", previous.id, answered.id],
+  );
+  assert.equal(listed[3]?.interaction.previousInteractionId, previous.id);
+  const { messages } = await interactions.convert("whole", { to: "claude" });
+  const said = messages as { role: string; content: unknown }[];
+  assert.deepEqual(
+    said.map(({ role }) => role),
+    ["user", "assistant", "user", "assistant"],
+  );
+  assert.deepEqual([said[1]?.content, said[3]?.content], [[call], [text]]);
+  assert.equal(JSON.parse(JSON.stringify(listed[3])).interaction.id, answered.id);
+  await host.close();
+});
+
+test("a turn is appended in any form, under its own id or a given one", async () => {
+  const { interactions } = client;
+  const block = { type: "text", text: "hi" };
+  const message = { role: "assistant", content: "hi" };
+  const chat = { id: "chatcmpl-1", object: "chat.completion", choices: [{ message }] };
+  for (const [place, turn] of [chat, JSON.stringify(chat), [block], message].entries()) {
+    const id = `reply-${place}`;
+    const appended = await interactions.append("forms", turn, { id });
+    assert.deepEqual([appended.id, appended.existed], [id, false]);
+    assert.ok((await interactions.append("forms", turn, { id })).existed);
+    const { interaction } = await interactions.get("forms", id);
+    const data = interaction.content[0]?.body.value as Uint8Array;
+    const said = JSON.parse(new TextDecoder().decode(data));
+    assert.deepEqual(said, typeof turn === "string" ? chat : turn);
+  }
+  // Without an id each time is another turn.
+  const ids = new Set(["chatcmpl-1"]);
+  for (const turn of [chat, JSON.stringify(chat), chat]) {
+    ids.add((await interactions.append("forms", turn)).id);
+  }
+  assert.equal(ids.size, 4);
+  const own = userTurn("hello", { id: "own" });
+  for (const turn of [own, JSON.parse(interactionToJson(own)), interactionToJson(own)]) {
+    assert.equal((await interactions.append("forms", turn)).id, "own");
+  }
+  const { interaction } = await interactions.get("forms", "own");
+  assert.ok(isSameInteraction(interaction, own));
+  const other = userTurn("a", { id: "i", previous: "own" });
+  for (const [options, said] of [
+    [{ id: "x" }, /^id: "x" was given, and the turn has "i" itself/],
+    [{ previous: "y" }, /^previous: "y" was given/],
+    [{ after: "y" }, /no option "after"/],
+  ] as const) {
+    await assert.rejects(interactions.append("forms", other, options as object), {
+      code: "INVALID_ARGUMENT",
+      message: said,
+    });
+  }
+  for (const none of ["no JSON", '"hi"', "[1]", "[null]", "5", 5, null, [[]]]) {
+    for (const id of ["", "z"]) {
+      const appended = interactions.append("forms", none as string, { id });
+      await assert.rejects(appended, { code: "INVALID_ARGUMENT" }, JSON.stringify(none));
+    }
+  }
 });
 
 test("what several turns follow is a fork, told in order", async () => {

@@ -211,6 +211,57 @@ test("null for an optional input is absent where its schema takes none", () => {
   check({ $ref: "#" }, false);
 });
 
+test("a whole number beyond 2^53 is a number where its type says so, and a bigint elsewhere", async () => {
+  const long = 2n ** 60n;
+  const number = Number(long);
+  const kind = z.union([z.object({ a: z.array(z.number()) }), z.string()]);
+  const input = {
+    plain: z.number(),
+    deep: z.object({ list: z.array(z.number().optional()), map: z.record(z.string(), z.number()) }),
+    either: kind.optional(),
+    stream: stream(z.number()),
+    any: z.any(),
+    mixed: z.object({ n: z.number(), any: z.unknown() }),
+    int: z.int().optional(),
+  };
+  const seen: unknown[] = [];
+  const registry = new Registry().action(
+    { name: "take", input: z.object(input) },
+    async ({ stream, ...args }) => {
+      const streamed = [];
+      for await (const value of stream) {
+        streamed.push(value);
+      }
+      seen.push({ ...args, streamed });
+    },
+  );
+  const server = await startServer();
+  const host = await connect(server.address, { registry });
+  const args = {
+    plain: long,
+    deep: { list: [1, long], map: { __proto__x: long, b: 2 } },
+    either: { a: [long, long] },
+    stream: [long, 1.5],
+    any: { x: long },
+    mixed: { n: long, any: long },
+  };
+  assert.equal(await endOf(host.call("take", args, options)), "OK");
+  assert.deepEqual(seen, [
+    {
+      plain: number,
+      deep: { list: [1, number], map: { __proto__x: number, b: 2 } },
+      either: { a: [number, number] },
+      any: { x: long },
+      mixed: { n: number, any: long },
+      streamed: [number, 1.5],
+    },
+  ]);
+  // No whole number of its type is so large.
+  assert.equal(await endOf(host.call("take", { ...args, int: long }, options)), "INVALID_INPUT");
+  await host.close();
+  await server.stop();
+});
+
 test("inputs that a caller does not list have ended when its call begins", async () => {
   const aborted: unknown[] = [];
   const registry = new Registry()

@@ -83,19 +83,22 @@ const text: string = unknown;
 export { words, text, outputs, StatusError };
 `;
 
-test("what is built type checks in strict programs without Node's types, however they resolve", async () => {
+test("what is built type checks in strict programs, however they resolve, without the DOM's types or Node's", async () => {
   const files = {
     "a.mts": 'export * from "a11-grpc";',
     "b.mts": 'export * from "a11-grpc/web";',
     "c.mts": 'export * from "a11-grpc/proto";',
     "d.mts": PROGRAM,
   };
-  const [node16, bundler] = await Promise.all([
+  const withoutDom = { lib: ["es2022"], types: ["node"], skipLibCheck: true, module: "node16" };
+  const [node16, bundler, node] = await Promise.all([
     check(files, { module: "node16" }),
     check(files, { module: "preserve", moduleResolution: "bundler" }),
+    check(files, withoutDom),
   ]);
   assert.equal(node16, "");
   assert.equal(bundler, "");
+  assert.equal(node, "");
 });
 
 test("a CommonJS program imports the package", async () => {

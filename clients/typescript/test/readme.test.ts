@@ -9,6 +9,17 @@ import { atRoot } from "./support/server.js";
 
 const FOLDER = atRoot("clients/typescript/");
 
+test("what the README calls is in the examples' configuration, or hosted by the README", async () => {
+  const readme = await readFile(`${FOLDER}README.md`, "utf8");
+  const config = await readFile(atRoot("examples/actions.toml"), "utf8");
+  const names = [...readme.matchAll(/(?:client|page)\.(?:call|stream|start)(?:<.*?>)?\("(\w+)"/g)];
+  assert.ok(names.length >= 5, `${names.length} calls`);
+  const unknown = names
+    .map(([, name]) => name)
+    .filter((name) => !config.includes(`[actions.${name}]`) && !readme.includes(`name: "${name}"`));
+  assert.deepEqual(unknown, []);
+});
+
 test("every block of the README type checks against the package as it is built", async () => {
   const readme = await readFile(`${FOLDER}README.md`, "utf8");
   const blocks = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);

@@ -8,11 +8,13 @@ import { after, before, test } from "node:test";
 import * as z from "zod";
 import {
   bytes,
+  Chunk,
   type Client,
   type Context,
   connect,
   type ExecuteEvent,
   interactionFromJson,
+  isSameInteraction,
   Registry,
   StatusError,
 } from "../src/index.js";
@@ -171,6 +173,84 @@ test("a call that was rejected has its result in place, however its status is sa
       ["c", "ABORTED", "UNSPECIFIED", "no"],
     ],
   );
+});
+
+test("what a person refuses is cut out of the reply, and has its result in its place", async () => {
+  const content = [
+    { type: "text", text: "Let me see." },
+    ...reply(["a", "greet", { who: "a" }], ["b", "greet", { who: "b" }], ["c", "nothing", {}])
+      .content,
+  ];
+  const whole = { ...reply(), content };
+  const status = { code: "PERMISSION_DENIED", message: "the user refused it" } as const;
+  const at = (position: number, id: string) => ({ position, id, name: "greet", status });
+  const allow = ["greet|nothing"];
+  await assert.rejects(client.execute(whole, { allow, rejected: [at(1, "b")] }), {
+    code: "INVALID_ARGUMENT",
+    reason: "DUPLICATE_CALL",
+  });
+  const check = async (refused: string[], expected: string[]) => {
+    const calls = content.filter(({ type }) => type === "tool_use") as { id: string }[];
+    const rejected = calls.flatMap(({ id }, place) => (refused.includes(id) ? at(place, id) : []));
+    const kept = content.filter((block) => !("id" in block && refused.includes(block.id)));
+    const result = await client.execute({ ...whole, content: kept }, { allow, rejected });
+    assert.deepEqual(
+      result.results.map(({ id, status }) => `${id} ${status.code}`),
+      expected,
+    );
+    const [message] = result.messages as { content: { tool_use_id: string }[] }[];
+    assert.deepEqual(
+      message?.content.map((block) => block.tool_use_id),
+      ["a", "b", "c"],
+    );
+  };
+  await check(["b"], ["a OK", "b PERMISSION_DENIED", "c OK"]);
+  await check(["a", "b"], ["a PERMISSION_DENIED", "b PERMISSION_DENIED", "c OK"]);
+  await check(
+    ["a", "b", "c"],
+    ["a", "b", "c"].map((id) => `${id} PERMISSION_DENIED`),
+  );
+});
+
+test("a result is written by JSON.stringify, whatever is in it", async () => {
+  const long = 2n ** 60n;
+  const pixels = new Chunk("image/png", new Uint8Array([1, 2]));
+  const registry = new Registry().action(
+    {
+      name: "odd",
+      outputs: { big: z.any(), pixels: bytes("image/png"), when: z.string() },
+    },
+    () => ({ big: { n: long }, pixels, when: "now" }),
+  );
+  const other = await connect(server.address, { registry });
+  const result = await other.execute(reply(["a", "odd", {}]), { allow: "odd" });
+  const { interaction } = result;
+  const read = JSON.parse(JSON.stringify(result));
+  const value = {
+    big: { n: String(long) },
+    pixels: { mediaType: "image/png", data: "AQI=", attributes: {} },
+    when: "now",
+  };
+  assert.deepEqual(read.results[0].value, value);
+  assert.deepEqual(JSON.parse(JSON.stringify(result.results[0])).outputs, value);
+  assert.ok(isSameInteraction(interactionFromJson(read.interaction), interaction));
+  assert.deepEqual(read.messages, result.messages);
+  // It is no field of the result.
+  assert.deepEqual(Object.keys(result), ["messages", "interaction", "results", "backend"]);
+  await other.close();
+});
+
+test("what the service refuses is said in the words of the options", async () => {
+  const check = (options: object, message: RegExp) =>
+    assert.rejects(client.execute(reply(["a", "greet", {}]), options), {
+      code: "INVALID_ARGUMENT",
+      message,
+    });
+  await check({ allow: "greet", store: true, conversation: "x" }, /interactionId: required/);
+  await check({ allow: "(" }, /^allow: /);
+  const status = { code: "ABORTED" };
+  const rejected = [{ position: 7, id: "z", name: "greet", status }];
+  await check({ allow: "greet", rejected }, /^rejected: position 7/);
 });
 
 test("options that cannot be meant are refused before anything is sent", async () => {

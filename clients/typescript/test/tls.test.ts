@@ -74,6 +74,18 @@ test("a service with a certificate is called, and one that is not trusted is ref
 test("TLS where a port speaks clear text is told, and what to try", () =>
   refused(`https://${clear.address}`, new RegExp(`not speak TLS; try http://${clear.address}$`)));
 
+test("tls for an address in clear text is refused, before anything is sent there", async () => {
+  for (const url of [clear.address, `http://${clear.address}`]) {
+    for (const tls of [{ ca: "-----BEGIN CERTIFICATE-----" }, {}]) {
+      await assert.rejects(connect(url, { tls, metadata: { authorization: "secret" } }), {
+        name: "StatusError",
+        code: "INVALID_ARGUMENT",
+        message: `tls was given for http://${clear.address}, which is reached without TLS; write https://${clear.address}`,
+      });
+    }
+  }
+});
+
 test("what listens but is no service is told, and ends no program", async () => {
   const web = createHttpServer((_, response) => response.end("hi"));
   const other = createServer((socket) => socket.end("SSH-2.0-x\r\n"));

@@ -12,6 +12,7 @@ import {
   stream,
   type Tool,
 } from "../src/index.js";
+import { until } from "./support/actions.js";
 import { type Server, startServer } from "./support/server.js";
 
 /** A name that no provider takes. */
@@ -66,6 +67,26 @@ test("without a list no tool is told, and the header is a list", async () => {
   assert.deepEqual(names, ["order_status", "word_count"]);
 });
 
+test("a pattern that matches no action is warned of, once", async (t) => {
+  const warn = t.mock.method(console, "warn", () => {});
+  const other = await connect(server.address);
+  const allow = ["order_status", "ordre_status", "word_.*", "wrod_.*"];
+  for (let asked = 0; asked < 3; asked++) {
+    assert.equal((await other.tools("claude", { allow })).length, 2);
+  }
+  await until(() => warn.mock.callCount() === 2, "both warnings");
+  // It is asked in their order: a third warning would have come before this one.
+  await other.tools("claude", { allow: ["word_.*", "ordre_status", "last"] });
+  await until(() => warn.mock.callCount() >= 3, "the last warning");
+  assert.deepEqual(
+    warn.mock.calls.map(({ arguments: [text] }) => text),
+    ["ordre_status", "wrod_.*", "last"].map(
+      (name) => `a11-grpc: tools: allow has "${name}", which matches no action`,
+    ),
+  );
+  await other.close();
+});
+
 test("what is wrong is refused, and the field named", async () => {
   const check = async (
     backend: string,
@@ -81,7 +102,7 @@ test("what is wrong is refused, and the field named", async () => {
     });
   };
   await check("bard", { allow: [".*"] }, "INVALID_REQUEST", /"bard"/);
-  await check("claude", { allow: ["("] }, "INVALID_PATTERN", /allowed_actions: /);
+  await check("claude", { allow: ["("] }, "INVALID_PATTERN", /^allow: /);
   await check("claude", { allow: ["a"], dialect: "chat" }, "INVALID_REQUEST", /dialect: /);
 });
 

@@ -9,6 +9,7 @@ import { type Chunk, OCTETS } from "../wire/chunk.js";
 import { isName } from "../wire/name.js";
 import { invalid, isOk, ok, type ReasonName, type Status, StatusError } from "../wire/status.js";
 import { Decoder } from "./decoder.js";
+import { fit } from "./fitting.js";
 import { Inbox } from "./inbox.js";
 import type { TypedPort } from "./ports.js";
 import type { Entry } from "./registry.js";
@@ -189,7 +190,7 @@ export class Inputs {
     if (type === "by hand") {
       return args;
     }
-    const parsed = await type.safeParseAsync(args);
+    const parsed = await fit(type, args);
     if (!parsed.success) {
       throw invalid(describe("input", parsed.error), "INVALID_INPUT");
     }
@@ -237,7 +238,7 @@ export class Inputs {
 async function* checked({ port, type }: TypedPort, inbox: Inbox): AsyncGenerator<unknown> {
   let place = 0;
   for await (const value of inbox) {
-    const parsed = await type.safeParseAsync(value);
+    const parsed = await fit(type, value);
     if (!parsed.success) {
       throw invalid(describe(`input "${port.name}"[${place}]`, parsed.error), "INVALID_INPUT");
     }

@@ -6,7 +6,8 @@ export const HELP = `Usage: a11-grpc host MODULE[#SYMBOL] --server URL [--name N
 
 Publishes the actions of a module's registry to a service, until it is stopped.
 
-  MODULE         an ES module: a path (./actions.mjs) or a package's name
+  MODULE         an ES module: a path (./actions.mjs; ./actions.ts where Node reads TypeScript)
+                 or a package's name
   #SYMBOL        the export that is the Registry; default REGISTRY, else the default export
   --server URL   http://HOST:PORT, https://…, or HOST:PORT; default: A11_SERVER_URL, from
                  the environment

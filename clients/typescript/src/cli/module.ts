@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Registry } from "../action/registry.js";
+import { textOf } from "../wire/status.js";
 import { UsageError } from "./arguments.js";
 
 /**
@@ -17,7 +18,7 @@ export async function loadRegistry(module: string, symbol: string | undefined): 
   if (!isPath && /^[./]/.test(module)) {
     throw new UsageError(`there is no file ${module}`);
   }
-  const exports = await load(isPath ? pathToFileURL(path).href : module);
+  const exports = await load(isPath ? pathToFileURL(path).href : module, module);
   const name = symbol ?? (exports.REGISTRY === undefined ? "default" : "REGISTRY");
   const registry = exports[name];
   if (registry === undefined) {
@@ -30,7 +31,7 @@ export async function loadRegistry(module: string, symbol: string | undefined): 
   return registry;
 }
 
-async function load(specifier: string): Promise<Record<string, unknown>> {
+async function load(specifier: string, module: string): Promise<Record<string, unknown>> {
   try {
     return (await import(specifier)) as Record<string, unknown>;
   } catch (error) {
@@ -38,10 +39,29 @@ async function load(specifier: string): Promise<Record<string, unknown>> {
     if (code === "ERR_MODULE_NOT_FOUND") {
       throw new UsageError(message);
     }
-    // The module's own fault: its author wants to see where.
-    const where = error instanceof Error ? error.stack : String(error);
-    throw new UsageError(`${specifier} cannot be loaded: ${where}`);
+    if (code === "ERR_UNKNOWN_FILE_EXTENSION" && /\.[cm]?tsx?"/.test(message)) {
+      throw new UsageError(
+        `${module} cannot be loaded: this Node does not read TypeScript; compile it, or run with a loader: NODE_OPTIONS="--import tsx" a11-grpc host …`,
+      );
+    }
+    throw new UsageError(`${module} cannot be loaded: ${faultOf(error)}`);
   }
+}
+
+/** Where this package is. */
+const PACKAGE = new URL("../", import.meta.url).href;
+
+/** The module's own fault, and the places in it: its author wants to see where. */
+function faultOf(error: unknown): string {
+  if (!(error instanceof Error)) {
+    return textOf(error);
+  }
+  const frames = (error.stack ?? "").split("\n").filter((line) => /^ +at /.test(line));
+  const own = frames.filter((frame) => !frame.includes(PACKAGE) && !/\(?node:/.test(frame));
+  // A syntax error has its place above its name.
+  const [place = ""] = error instanceof SyntaxError ? (error.stack ?? "").split("\n") : [];
+  const where = place.startsWith("file:") ? `\n    at ${place}` : "";
+  return [`${error.name}: ${error.message}${where}`, ...own.slice(0, 3)].join("\n");
 }
 
 /** A registry, of another copy of this package too. */

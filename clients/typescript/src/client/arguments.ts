@@ -4,7 +4,7 @@ import type { Arguments } from "../action/options.js";
 import type { ActionSchema, PortSchema } from "../gen/a11/v1/action_pb.js";
 import { kindOf } from "../wire/chunk.js";
 import { parseJson } from "../wire/json.js";
-import { invalid } from "../wire/status.js";
+import { invalid, type StatusError } from "../wire/status.js";
 
 /** An argument that is sent. */
 export interface Argument {
@@ -32,7 +32,7 @@ export function argumentsOf(schema: ActionSchema, args: Arguments, others: Other
   for (const [name, value] of Object.entries(args)) {
     const input = schema.inputs.find((port) => port.name === name);
     if (input === undefined) {
-      throw invalid(`action "${schema.name}" has no input "${name}"`, "UNDECLARED_INPUT");
+      throw noPort(schema, "input", name);
     }
     if (isAbsent(input, value)) {
       continue;
@@ -50,6 +50,14 @@ export function argumentsOf(schema: ActionSchema, args: Arguments, others: Other
     }
   }
   return given;
+}
+
+/** What is said of a port that an action has not. */
+export function noPort(schema: ActionSchema, side: "input" | "output", name: string): StatusError {
+  const ports = side === "input" ? schema.inputs : schema.outputs;
+  const known = ports.map((port) => port.name).join(", ") || "none";
+  const reason = side === "input" ? "UNDECLARED_INPUT" : "INVALID_REQUEST";
+  return invalid(`there is no ${side} "${name}"; the ${side}s are: ${known}`, reason);
 }
 
 /** Whether an argument is a stream whose values are not there yet. */

@@ -7,7 +7,7 @@ import type { Keeper } from "../session/keeper.js";
 import type { Session } from "../session/session.js";
 import { DEADLINE, wireHeaders } from "../wire/headers.js";
 import { invalid, ok } from "../wire/status.js";
-import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
+import { type Argument, argumentsOf, isLive, noPort, type Others } from "./arguments.js";
 import { runOneShot } from "./one-shot.js";
 import { checkOptions, STREAM_OPTIONS } from "./options.js";
 import { RunningCall } from "./running-call.js";
@@ -118,10 +118,11 @@ export class Calls {
   }
 
   async #streamOf(name: string, port: string | undefined): Promise<string> {
-    const { outputs } = await this.#parts.schemas.get(name);
+    const schema = await this.#parts.schemas.get(name);
+    const { outputs } = schema;
     if (port !== undefined) {
       if (!outputs.some((output) => output.name === port)) {
-        throw invalid(`action "${name}" has no output "${port}"`);
+        throw noPort(schema, "output", port);
       }
       return port;
     }

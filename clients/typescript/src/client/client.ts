@@ -18,6 +18,7 @@ import {
   type BackendName,
   type ExecuteEvent,
   type ExecuteOptions,
+  patternsOf,
   type Reply,
   type Result,
   requestOf,
@@ -42,6 +43,7 @@ import { askForEvents, askForResult, type RoundParts } from "./round.js";
 import { Schemas } from "./schemas.js";
 import { timeoutOf } from "./timeout.js";
 import { type Tool, type ToolsOptions, toolsOf, toolsRequestOf } from "./tools.js";
+import { inOwnWords } from "./words.js";
 
 /** How a client is made, whatever it is connected by. */
 export interface ClientOptions {
@@ -212,7 +214,7 @@ export class Client implements Caller {
 
   /**
    * What goes into a provider's request as `tools`: the actions that the model may call.
-   * {@link execute} takes the same `allow`.
+   * {@link execute} takes the same `allow`. A pattern that matches no action is warned of.
    *
    * @throws StatusError INVALID_ARGUMENT for a pattern, a backend or a dialect that is
    * none; RESOURCE_EXHAUSTED for tools of more than 16 MiB together.
@@ -224,9 +226,13 @@ export class Client implements Caller {
       const { signal } = options;
       const headers = this.#sent(options.headers);
       const rpc = signal === undefined ? { headers } : { headers, signal };
-      return toolsOf((await client.declareTools(request, rpc)).tools);
+      const { tools, names } = await client.declareTools(request, rpc);
+      // Apart, as with configs.
+      const told = names.map(({ action }) => action);
+      void this.#doubts.lookAt(patternsOf(options.allow), told);
+      return toolsOf(tools);
     } catch (error) {
-      throw StatusError.from(error);
+      throw inOwnWords(StatusError.from(error));
     }
   }
 

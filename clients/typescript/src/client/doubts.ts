@@ -1,4 +1,4 @@
-/** Configs of actions that nobody knows: most often a name that is misspelt, so told. */
+/** Actions that are named and nobody knows: most often a name that is misspelt, so told. */
 
 import type { ExecuteActionsFromInteractionRequest } from "../gen/a11/v1/action_service_pb.js";
 import { StatusError } from "../wire/status.js";
@@ -8,6 +8,8 @@ export class Doubts {
   readonly #schemas: Schemas;
   /** What was told, or is looked up: it is told once. */
   readonly #doubted = new Set<string>();
+  /** Patterns that matched, or were told. */
+  readonly #matched = new Set<string>();
 
   constructor(schemas: Schemas) {
     this.#schemas = schemas;
@@ -42,6 +44,31 @@ export class Doubts {
           `a11-grpc: actionConfigs: "${name}" is no action that the reply calls or the service lists`,
         );
       }
+    }
+  }
+
+  /**
+   * Warns of patterns that match nothing. They are not refused: the action's host may be away.
+   *
+   * @param told - The actions that a model is told of.
+   */
+  async lookAt(patterns: readonly string[], told: readonly string[]): Promise<void> {
+    for (const pattern of patterns) {
+      const isKnown = told.includes(pattern) || this.#matched.has(pattern);
+      if (!isKnown && !(await this.#matches(pattern))) {
+        console.warn(`a11-grpc: tools: allow has "${pattern}", which matches no action`);
+      }
+    }
+  }
+
+  /** Whether a pattern matches an action, or it is not known whether it does. */
+  async #matches(pattern: string): Promise<boolean> {
+    this.#matched.add(pattern);
+    try {
+      return await this.#schemas.hasAny(pattern);
+    } catch {
+      this.#matched.delete(pattern);
+      return true;
     }
   }
 

@@ -16,7 +16,9 @@ import { Chunk, decodeText, encodeText } from "../wire/chunk.js";
 import { type JsonValue, parseJson } from "../wire/json.js";
 import { invalid, type ReasonName, reasonName, StatusError } from "../wire/status.js";
 import { type BackendName, backendOf } from "./execute.js";
-import { isInteraction, type Turn, turnOf } from "./turn.js";
+import { APPEND_OPTIONS, checkOptions } from "./options.js";
+import { printable } from "./printable.js";
+import { isMessage, placed, type Turn, turnOf } from "./turn.js";
 
 const PROTOBUF = "application/x-protobuf;type=a11.v1.Interaction";
 const JSON_FORM = "application/json;type=a11.sdk.Interaction";
@@ -37,6 +39,19 @@ export interface Appended {
   readonly appendedAt: Date | undefined;
   /** Whether it was there before. */
   readonly existed: boolean;
+  /** The turn's id, made here where it had none. */
+  readonly id: string;
+}
+
+/** What a turn that is appended does not say itself. */
+export interface AppendOptions {
+  /**
+   * What a turn without an id is kept under. Default: a new UUID; a message that is appended
+   * again stands there twice then.
+   */
+  readonly id?: string | undefined;
+  /** The turn before it, or its id. */
+  readonly previous?: Interaction | string | undefined;
 }
 
 /** An interaction that more than one other follows. */
@@ -112,18 +127,26 @@ export class Interactions {
   }
 
   /**
-   * Appends an interaction, or its portable JSON; the first makes the conversation. What
-   * is appended is kept byte for byte. Idempotent.
+   * Appends a turn; the first makes the conversation. An interaction, or the text of its
+   * portable JSON, is kept byte for byte, and the same again changes nothing.
+   *
+   * @param turn - As for {@link normalize}: a provider's message as it came, too.
+   * @throws StatusError ALREADY_EXISTS for another of that id, FAILED_PRECONDITION where the
+   * turn before it is not there, UNIMPLEMENTED without a store.
    */
-  async append(conversation: string, interaction: Interaction | string): Promise<Appended> {
-    const body = { case: "encoded" as const, value: encode(interaction) };
+  async append(conversation: string, turn: Turn, options: AppendOptions = {}): Promise<Appended> {
+    checkOptions(options, APPEND_OPTIONS, "append");
+    const { id = "", previous = "" } = options;
+    const before = typeof previous === "string" ? previous : previous.id;
+    const { encoded, known } = encode(turn, id, before);
     const { position, appendedAt, existed } = await ask(
-      this.#client.appendInteraction({ conversation, body }),
+      this.#client.appendInteraction({ conversation, body: { case: "encoded", value: encoded } }),
     );
     return {
       position: Number(position),
       appendedAt: appendedAt && timestampDate(appendedAt),
       existed,
+      id: known(),
     };
   }
 
@@ -214,7 +237,11 @@ export class Interactions {
     } while (afterPosition !== 0n);
   }
 
-  /** Everything that is wrong with an interaction, or the JSON of one, and notes. */
+  /**
+   * Everything that is wrong with an interaction, or the JSON of one, and notes. An object is
+   * most often valid: what no interaction has is no fault of it, and a provider's message is
+   * read as a turn that holds it.
+   */
   async validate(turn: Turn): Promise<Validation> {
     // The JSON as it is: what is wrong with it is the service's to say.
     const body =
@@ -292,16 +319,19 @@ export class Interactions {
   }
 }
 
-function encode(interaction: Interaction | string): EncodedInteraction {
-  if (typeof interaction !== "string" && !isInteraction(interaction)) {
-    throw invalid("append takes an Interaction, or its JSON text: interactionFromJson makes one");
+/** A turn as it is kept, and the id that it has. */
+function encode(turn: Turn, id: string, previous: string) {
+  if (typeof turn === "string" && id === "" && previous === "" && !isMessage(turn)) {
+    // What is wrong with it is the service's to say.
+    const encoded = { mediaType: JSON_FORM, data: encodeText(turn) };
+    return {
+      encoded: create(EncodedInteractionSchema, encoded),
+      known: () => (parseJson(turn) as { id: string }).id,
+    };
   }
-  return create(
-    EncodedInteractionSchema,
-    typeof interaction === "string"
-      ? { mediaType: JSON_FORM, data: encodeText(interaction) }
-      : { mediaType: PROTOBUF, data: toBinary(InteractionSchema, interaction) },
-  );
+  const kept = placed(turnOf(turn), id, previous);
+  const encoded = { mediaType: PROTOBUF, data: toBinary(InteractionSchema, kept) };
+  return { encoded: create(EncodedInteractionSchema, encoded), known: () => kept.id };
 }
 
 function positionOf(position = 0): bigint {
@@ -316,13 +346,13 @@ function recordOf(record: InteractionRecord | undefined): ConversationRecord {
     throw new StatusError("INTERNAL", "the service sent no record");
   }
   const { conversation, position, id, appendedAt, body } = record;
-  return {
+  return printable({
     conversation,
     position: Number(position),
     id,
     appendedAt: appendedAt && timestampDate(appendedAt),
     interaction: body.case === "interaction" ? body.value : decode(body.value),
-  };
+  });
 }
 
 function decode(encoded: EncodedInteraction | undefined): Interaction {

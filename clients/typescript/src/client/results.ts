@@ -14,6 +14,7 @@ import { Chunk, OCTETS } from "../wire/chunk.js";
 import { parseJson } from "../wire/json.js";
 import { callStatus } from "../wire/status.js";
 import type { BackendName, CallResult, ExecuteEvent, Result } from "./execute.js";
+import { printable } from "./printable.js";
 
 /** Knows what an action puts out; `undefined` where it does not. */
 export type SchemaOf = (name: string) => Promise<ActionSchema | undefined>;
@@ -30,18 +31,19 @@ export async function resultOf(response: Response, schemaOf: SchemaOf): Promise<
   const interaction = response.interaction ?? create(InteractionSchema);
   const results = response.results.map(async (call): Promise<CallResult> => {
     if ((call.status?.code ?? 0) !== 0) {
-      return { ...endedOf(call), value: undefined, outputs: {} };
+      return printable({ ...endedOf(call), value: undefined, outputs: {} });
     }
     const fragments = interaction.actionOutputs[call.id]?.fragments ?? [];
-    return { ...endedOf(call), ...valuesOf(fragments, await schemaOf(call.name)) };
+    const schema = await schemaOf(call.name);
+    return printable({ ...endedOf(call), ...valuesOf(fragments, schema) });
   });
   const backend = Backend[response.backend]?.toLowerCase() as BackendName | "unspecified";
-  return {
+  return printable({
     messages: response.messages.map(parseJson),
     interaction,
     results: await Promise.all(results),
     backend: backend === "unspecified" ? undefined : backend,
-  };
+  });
 }
 
 function endedOf(call: Response["results"][number]): Ended {

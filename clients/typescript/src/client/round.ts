@@ -11,6 +11,7 @@ import { onAbort } from "../wire/abort.js";
 import { StatusError } from "../wire/status.js";
 import type { ExecuteEvent, Result } from "./execute.js";
 import { Events, resultOf, type SchemaOf } from "./results.js";
+import { inOwnWords } from "./words.js";
 
 /** How long the calls of a round may take where nothing is said. */
 const DEFAULT_TIMEOUT_MS = 300_000;
@@ -132,7 +133,7 @@ class Attempts {
     const failure = StatusError.from(error);
     // A reason means that the service was there and said so.
     if (failure.code !== "UNAVAILABLE" || failure.reason !== "UNSPECIFIED") {
-      throw failure;
+      throw inOwnWords(failure);
     }
     if (!request.store) {
       throw WAS_NOT_SENT.test(failure.message) ? failure : unknown(failure);

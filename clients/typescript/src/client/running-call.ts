@@ -17,13 +17,12 @@ import { onAbort } from "../wire/abort.js";
 import {
   type CallStatus,
   callStatus,
-  invalid,
   isOk,
   type Status,
   StatusError,
   status,
 } from "../wire/status.js";
-import type { Argument } from "./arguments.js";
+import { type Argument, noPort } from "./arguments.js";
 
 /** How many log entries are held for whoever takes them; older ones go. */
 const MAX_HELD_LOGS = 1024;
@@ -297,7 +296,7 @@ export class RunningCall implements Call, CallSink {
   #input(port: string): Outbox {
     const input = this.#inputs.get(port);
     if (input === undefined) {
-      throw invalid(`action "${this.schema.name}" has no input "${port}"`, "UNDECLARED_INPUT");
+      throw noPort(this.schema, "input", port);
     }
     return input;
   }

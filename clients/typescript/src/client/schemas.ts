@@ -67,6 +67,12 @@ export class Schemas {
     return actions;
   }
 
+  /** Whether a pattern matches an action. */
+  async hasAny(pattern: string): Promise<boolean> {
+    const { actions } = await this.#client.listActions({ patterns: [pattern], pageSize: 1 });
+    return actions.length > 0;
+  }
+
   /** The schema is asked for anew next time. */
   forget(name: string): void {
     this.#held.delete(name);

@@ -23,6 +23,33 @@ const OWN = [
 ];
 /** The same in proto JSON. */
 const OWN_PROTO = OWN.map((name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase()));
+/** Fields that the messages and replies of providers have, and no interaction; as in the service. */
+const FOREIGN = [
+  "candidates",
+  "choices",
+  "done",
+  "error",
+  "function_call",
+  "images",
+  "input",
+  "message",
+  "messages",
+  "modelVersion",
+  "object",
+  "output",
+  "outputs",
+  "parts",
+  "promptFeedback",
+  "responseId",
+  "steps",
+  "stop_reason",
+  "text",
+  "tool_call_id",
+  "tool_calls",
+  "tool_name",
+  "type",
+  "usage",
+];
 /** Who speaks in the messages of providers, where it is not the model. */
 const USERS: readonly unknown[] = ["user", "tool", "developer", "system"];
 
@@ -34,7 +61,7 @@ export function isInteraction(value: unknown): value is Interaction {
 /**
  * The interaction of a turn: a provider's message becomes one that holds it.
  *
- * @throws StatusError INVALID_ARGUMENT for what has no JSON form, or is no JSON.
+ * @throws StatusError INVALID_ARGUMENT for what has no JSON form, is no JSON, or no message.
  */
 export function turnOf(turn: Turn): Interaction {
   if (isInteraction(turn)) {
@@ -42,6 +69,11 @@ export function turnOf(turn: Turn): Interaction {
   }
   const text = jsonOf(turn, "turn");
   const value = parsed(text);
+  if (![value].flat().every(isObject)) {
+    throw invalid(
+      `a turn is an Interaction, its JSON, or a provider's message: an object or a list of objects, not ${text.slice(0, 40)}`,
+    );
+  }
   if (hasAny(value, OWN_PROTO)) {
     return interactionFromProtoJson(text);
   }
@@ -50,6 +82,49 @@ export function turnOf(turn: Turn): Interaction {
   }
   const role = (value as { role?: unknown } | null)?.role;
   return holding(text, USERS.includes(role) ? Role.USER : Role.MODEL);
+}
+
+/** Whether a text is a provider's message, and no interaction's JSON; what is no JSON is neither. */
+export function isMessage(text: string): boolean {
+  let value: JsonValue;
+  try {
+    value = parseJson(text);
+  } catch {
+    return false;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return Array.isArray(value);
+  }
+  if (hasAny(value, OWN_PROTO) || hasAny(value, OWN) || holdsChunks(value)) {
+    return false;
+  }
+  const { role, content } = value;
+  return (
+    hasAny(value, FOREIGN) ||
+    typeof content === "string" ||
+    ["assistant", "tool", "developer"].includes(String(role))
+  );
+}
+
+/**
+ * The turn under an id, and after another; the one given is never changed.
+ *
+ * @throws StatusError INVALID_ARGUMENT where it has others itself.
+ */
+export function placed(turn: Interaction, id: string, previous: string): Interaction {
+  for (const [name, own, given] of [
+    ["id", turn.id, id],
+    ["previous", turn.previousInteractionId, previous],
+  ] as const) {
+    if (own !== "" && given !== "" && own !== given) {
+      throw invalid(`${name}: "${given}" was given, and the turn has "${own}" itself`);
+    }
+  }
+  return {
+    ...turn,
+    id: turn.id || id || crypto.randomUUID(),
+    previousInteractionId: turn.previousInteractionId || previous,
+  };
 }
 
 /** An interaction that holds a provider's message. */
@@ -82,6 +157,10 @@ function parsed(text: string): JsonValue {
   } catch (error) {
     throw invalid(`the turn is not JSON: ${(error as Error).message}`);
   }
+}
+
+function isObject(value: JsonValue): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function hasAny(value: JsonValue, fields: readonly string[]): boolean {

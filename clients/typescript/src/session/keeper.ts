@@ -5,7 +5,7 @@
 
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import type { RefusedAction } from "../gen/a11/v1/peer_service_pb.js";
-import { StatusError, status } from "../wire/status.js";
+import { type ReasonName, StatusError, status } from "../wire/status.js";
 import { type Dial, type Opened, open } from "./connection.js";
 import { Core } from "./core/core.js";
 import { DEFAULT_GRACE_MS, DEFAULT_LIMITS, readLimits, writeLimits } from "./core/limits.js";
@@ -17,6 +17,8 @@ const LEAST_PAUSE_MS = 50;
 const MOST_PAUSE_MS = 2000;
 /** The same for the first attempts, which somebody waits for. */
 const MOST_OPENING_PAUSE_MS = 400;
+/** What resuming is refused with where trying again is of no use. */
+const FINAL: readonly ReasonName[] = ["UNKNOWN_SESSION", "SHUTTING_DOWN", "INVALID_FRAME"];
 
 /** What a keeper works with. */
 export interface KeeperParts {
@@ -134,7 +136,7 @@ export class Keeper {
         return await open(this.#parts.dial, resuming, this.#closing.signal);
       } catch (error) {
         const failure = error as StatusError;
-        if (isFinal(failure)) {
+        if (FINAL.includes(failure.reason)) {
           session.end(status("UNAVAILABLE", failure.message, "PEER_LOST"));
           return undefined;
         }
@@ -198,9 +200,4 @@ async function openSome(
     }
     await pauseFor(pause, signal);
   }
-}
-
-/** Whether trying again is of no use. */
-function isFinal(failure: StatusError): boolean {
-  return failure.reason === "UNKNOWN_SESSION" || failure.reason === "INVALID_FRAME";
 }

@@ -24,6 +24,22 @@ export function addressOf(text: string): string {
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/$/, "")}`;
 }
 
+/**
+ * Refuses what only TLS keeps, for an address that is reached without it.
+ *
+ * @throws ConnectError INVALID_ARGUMENT.
+ */
+export function checkTls(baseUrl: string, tls: object | undefined): void {
+  if (tls !== undefined && !baseUrl.startsWith("https:")) {
+    const meant = baseUrl.replace(/^http:/, "https:");
+    throw new ConnectError(
+      "INVALID_ARGUMENT",
+      `tls was given for ${baseUrl}, which is reached without TLS; write ${meant}`,
+      { reason: "INVALID_REQUEST" },
+    );
+  }
+}
+
 function fault(text: unknown, what: string) {
   return new ConnectError(
     "INVALID_ARGUMENT",

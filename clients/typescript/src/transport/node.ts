@@ -3,7 +3,7 @@
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Client, type ClientOptions } from "../client/client.js";
 import { checkMetadata, checkOptions, NODE_OPTIONS } from "../client/options.js";
-import { addressOf } from "./address.js";
+import { addressOf, checkTls } from "./address.js";
 import { grpcDial } from "./grpc-session.js";
 import { adding } from "./metadata.js";
 import { reach } from "./reach.js";
@@ -27,7 +27,7 @@ type PemText = string | Uint8Array;
 
 /** How a Node program connects. */
 export interface ConnectOptions extends ClientOptions {
-  /** For `https`: whom to trust, and who this is. */
+  /** For `https`, and refused without it: whom to trust, and who this is. */
   readonly tls?: TlsOptions;
 }
 
@@ -39,12 +39,13 @@ const MAX_MESSAGE_BYTES = 64 << 20;
  *
  * @param url - `http://HOST:PORT`, `https://HOST:PORT`, or `HOST:PORT`, which is clear text.
  * @throws ConnectError UNAVAILABLE, naming the URL and what to try, where the service cannot
- * be reached within 10 s.
+ * be reached within 10 s; INVALID_ARGUMENT for `tls` with an address in clear text.
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {
   checkOptions(options, NODE_OPTIONS, "connect");
   checkMetadata(options.metadata);
   const baseUrl = addressOf(url);
+  checkTls(baseUrl, options.tls);
   const sessionManager = new WideConnection(baseUrl, options.tls ?? {});
   const transport = createGrpcTransport({
     baseUrl,

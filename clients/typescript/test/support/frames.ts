@@ -1,6 +1,6 @@
 /** A service of frames alone: accepts a host's session, and sends it whatever a test says. */
 
-import { createServer } from "node:http2";
+import { createServer, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
@@ -8,13 +8,14 @@ import { ActionService } from "../../src/gen/a11/v1/action_service_pb.js";
 import type { NodeFragment } from "../../src/gen/a11/v1/chunk_pb.js";
 import {
   CallFrameSchema,
+  EndFrameSchema,
   FragmentsFrameSchema,
   type Frame,
   OpenedFrameSchema,
   PeerService,
 } from "../../src/gen/a11/v1/peer_service_pb.js";
 import { type Body, frame } from "../../src/session/core/link.js";
-import { type CallStatus, callStatus } from "../../src/wire/status.js";
+import { type CallStatus, callStatus, status } from "../../src/wire/status.js";
 
 export interface Frames {
   readonly address: string;
@@ -23,6 +24,13 @@ export interface Frames {
     values: Omit<MessageInitShape<typeof CallFrameSchema>, "call" | "$typeName">,
     fragments?: NodeFragment[],
   ): Promise<CallStatus>;
+  /** Waits until the client calls something, which is never answered. */
+  readonly called: Promise<void>;
+  /**
+   * Shuts down: tells the session its end and closes the connection at once (`told`), or
+   * closes it without a word and refuses who comes back (`untold`).
+   */
+  shutDown(how: "told" | "untold"): void;
   stop(): void;
 }
 
@@ -33,12 +41,28 @@ export async function startFrames(): Promise<Frames> {
   let wake: () => void = () => {};
   let sent = 0;
   let calls = 0n;
+  let heard: () => void = () => {};
+  const called = new Promise<void>((resolve) => {
+    heard = resolve;
+  });
+  let isShutDown = false;
+  const connections = new Set<ServerHttp2Session>();
+  const why = status("UNAVAILABLE", "the service is shutting down", "SHUTTING_DOWN");
+  const end = frame({ case: "end", value: create(EndFrameSchema, { status: why }) });
+  const cut = () => {
+    for (const connection of connections) {
+      connection.destroy();
+    }
+  };
   const send = (body: Body) => {
     toSend.push(frame(body, ++sent));
     wake();
   };
   async function read(frames: AsyncIterable<{ frame?: Frame | undefined }>): Promise<void> {
     for await (const { frame } of frames) {
+      if (frame?.body.case === "call") {
+        heard();
+      }
       if (frame?.body.case === "status") {
         const { call, status } = frame.body.value;
         ends.get(call)?.(callStatus(status));
@@ -49,9 +73,16 @@ export async function startFrames(): Promise<Frames> {
     connectNodeAdapter({
       routes: (router) => {
         // What is asked to see whether somebody is there.
-        router.service(ActionService, { listActions: () => ({}) });
+        router.service(ActionService, {
+          listActions: () => ({}),
+          getAction: ({ name }) => ({ action: { name } }),
+        });
         router.service(PeerService, {
           async *openSession(requests) {
+            if (isShutDown) {
+              yield { frame: end };
+              return;
+            }
             const opened = create(OpenedFrameSchema, {
               session: "s",
               resumeToken: new Uint8Array(8),
@@ -62,6 +93,10 @@ export async function startFrames(): Promise<Frames> {
               const next = toSend.shift();
               if (next !== undefined) {
                 yield { frame: next };
+                if (next === end) {
+                  // It was written, and nothing else will be.
+                  setImmediate(cut);
+                }
               } else {
                 await new Promise<void>((resolve) => {
                   wake = resolve;
@@ -73,6 +108,10 @@ export async function startFrames(): Promise<Frames> {
       },
     }),
   );
+  server.on("session", (connection) => {
+    connections.add(connection);
+    connection.once("close", () => connections.delete(connection));
+  });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -87,6 +126,16 @@ export async function startFrames(): Promise<Frames> {
         send({ case: "fragments", value });
       }
       return ended;
+    },
+    called,
+    shutDown: (how) => {
+      isShutDown = true;
+      if (how === "untold") {
+        cut();
+        return;
+      }
+      toSend.push(end);
+      wake();
     },
     stop: () => server.close(),
   };
