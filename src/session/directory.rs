@@ -34,6 +34,10 @@ const MAX_PUBLISHED_BYTES: usize = 4 << 20;
 /// opener costs nothing, and could be many.
 pub const DEFAULT_MAX_PUBLISHED_BYTES: usize = 256 << 20;
 
+/// The most that the nodes of all sessions hold which belong to no call, in bytes,
+/// unless the service says otherwise.
+pub const DEFAULT_MAX_NODE_BYTES: usize = 256 << 20;
+
 /// How a service keeps its sessions.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -45,6 +49,8 @@ pub struct Config {
     pub max_sessions: usize,
     /// How much text the schemas have that all sessions publish together, in bytes.
     pub max_published_bytes: usize,
+    /// How many bytes the nodes hold that belong to sessions and to no call.
+    pub max_node_bytes: usize,
 }
 
 impl Default for Config {
@@ -54,6 +60,7 @@ impl Default for Config {
             grace: DEFAULT_GRACE,
             max_sessions: DEFAULT_MAX_SESSIONS,
             max_published_bytes: DEFAULT_MAX_PUBLISHED_BYTES,
+            max_node_bytes: DEFAULT_MAX_NODE_BYTES,
         }
     }
 }
