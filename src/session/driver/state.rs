@@ -23,6 +23,10 @@ pub(super) struct State {
     pub(super) calls: HashMap<u64, CallState>,
     /// Who published, in order, and waits for the answer.
     pub(super) publishing: VecDeque<oneshot::Sender<Vec<pb::RefusedAction>>>,
+    /// What is to be done, in the order in which it came.
+    pub(super) work: VecDeque<Work>,
+    /// Whether a task does it.
+    pub(super) is_worked_on: bool,
     /// How often there was a connection.
     pub(super) attachments: u64,
     /// Woken when there may be frames to send, or a time to keep. One for each
