@@ -13,7 +13,6 @@ pub mod driver;
 mod notices;
 mod directory;
 mod accept;
-pub mod websocket;
 mod free_nodes;
 
 pub use accept::{OPEN_TIMEOUT, accept, next_connection};
