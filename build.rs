@@ -13,6 +13,9 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failure> {
     // Printed by hand: the builders below print nothing for descriptor sets.
     println!("cargo:rerun-if-changed=proto");
+    // For `wire::weight`.
+    let encoded = ENCODED.map(|name| format!("a11.v1.{name}"));
+    println!("cargo:rustc-env=A11_ENCODED_MESSAGES={}", encoded.join(","));
 
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_source_info(true).include_imports(true).open_files(proto_files()?)?;

@@ -174,6 +174,52 @@ async fn a_full_tree_of_waiting_calls_does_not_deadlock() {
     assert_eq!(most.load(Ordering::Acquire), 2, "as many at once as there are slots");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_a_place_again_hands_it_on_to_its_own_nested_call() {
+    // How long the second nested call may take.
+    let check = async |limit: Option<Duration>| {
+        let registry = Registry::new();
+        let sleeps = |seconds: u64| {
+            handler(move |_: Context| async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                Ok(())
+            })
+        };
+        registry.register(action("first").build(), sleeps(2)).expect("registers");
+        registry.register(action("second").build(), sleeps(1)).expect("registers");
+        registry.register(action("other").build(), sleeps(10)).expect("registers");
+        let outer = handler(move |context: Context| async move {
+            let second = async {
+                // The first has ended then, and the other one has its place.
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                let call = context.call("second");
+                match limit {
+                    Some(limit) => call.timeout(limit).run().await.map(drop),
+                    None => call.run().await.map(drop),
+                }
+            };
+            let (first, second) = tokio::join!(context.call("first").run(), second);
+            first.and(second)
+        });
+        registry.register(action("outer").build(), outer).expect("registers");
+        let scope = Scope::limited(Arc::new(registry), 1, Arc::default());
+        let none = serde_json::json!({});
+        let outer = start_at(&scope, "outer", &none, None);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let other = start_at(&scope, "other", &none, None);
+        let both = async { tokio::join!(finish(outer), finish(other)) };
+        let (outer, other) =
+            tokio::time::timeout(Duration::from_secs(60), both).await.expect("both end");
+        assert!(other.status.is_ok(), "{}", other.status);
+        outer.status
+    };
+    let status = check(None).await;
+    assert!(status.is_ok(), "{status}");
+    // One that gives up before it had a place leaves none behind that is waited for.
+    let status = check(Some(Duration::from_secs(1))).await;
+    assert_eq!(status.reason, Reason::Deadline, "{status}");
+}
+
 #[tokio::test]
 async fn endless_recursion_ends_with_an_error() {
     let registry = Registry::new();
@@ -324,4 +370,23 @@ async fn one_broken_action_hides_no_other() {
     assert!(registry.declare(action("count").build()).is_err(), "taken");
     assert!(registry.declare(action("__list").build()).is_err(), "reserved");
     assert_eq!(registry.entries(None).len(), 1);
+}
+
+#[tokio::test]
+async fn a_result_that_is_left_out_or_of_another_type_is_the_nested_actions_fault() {
+    let check = async |port: &'static str, said: &'static str| {
+        let registry = Registry::new();
+        let inner = handler(|context: Context| async move { context.write("text", "x").await });
+        let schema = action("inner").output(Port::text("text")).output(Port::text("other"));
+        registry.register(schema.build(), inner).expect("registers");
+        let outer = handler(move |context: Context| async move {
+            context.call("inner").run().await?.value::<u32>(port).map(drop)
+        });
+        registry.register(action("outer").build(), outer).expect("registers");
+        let status = run(registry, "outer", serde_json::json!({})).await.status;
+        assert_eq!((status.code, status.reason), (Code::Internal, Reason::InvalidOutput));
+        assert!(status.message.contains(said), "{status}");
+    };
+    check("text", "output \"text\"").await;
+    check("other", "output \"other\"").await;
 }

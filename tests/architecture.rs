@@ -21,7 +21,7 @@ const ROOMS: &[&[&str]] = &[
     &["interaction"],
     &["runner"],
     &["listen"],
-    &["session", "mcp", "provider", "builtin"],
+    &["session", "mcp", "builtin"],
     &["config"],
     &["client"],
     &["service"],

@@ -143,7 +143,7 @@ async fn one_actions_arguments_given_two_ways_or_in_no_way_are_refused() {
             "inputs",
         ),
         (
-            RunActionRequest { arguments_json: json(), timeout: duration(-1, 0), ..echo() },
+            RunActionRequest { arguments_json: json(), timeout: duration(1, -1), ..echo() },
             Reason::InvalidRequest,
             "timeout",
         ),

@@ -73,18 +73,18 @@ async fn a_request_that_contradicts_itself_is_refused_before_anything_starts() {
             "backend",
         ),
         (
-            ExecuteActionsFromInteractionRequest { call_timeout: duration(-1, 0), ..one_call() },
+            ExecuteActionsFromInteractionRequest { call_timeout: duration(1, -1), ..one_call() },
             Reason::InvalidRequest,
             "call_timeout",
         ),
         (
-            ExecuteActionsFromInteractionRequest { call_timeout: duration(0, -1), ..one_call() },
+            ExecuteActionsFromInteractionRequest { call_timeout: duration(-1, 1), ..one_call() },
             Reason::InvalidRequest,
             "call_timeout",
         ),
         (
             ExecuteActionsFromInteractionRequest {
-                call_timeout: duration(i64::MIN, 0),
+                call_timeout: duration(i64::MIN, i32::MIN),
                 ..one_call()
             },
             Reason::InvalidRequest,

@@ -329,6 +329,17 @@ async fn a_call_prints_what_the_action_gives() {
 }
 
 #[tokio::test]
+async fn an_action_is_called_by_its_tool_name_too() {
+    let config = file("[actions.\"say#hello\"]\ncommand = [\"echo\", \"hello\"]\n");
+    let config = config.path().to_str().unwrap();
+    for name in ["say#hello", &tool_name("say#hello")] {
+        let ran = run(&["call", name, "--config", config, "--json"]).await;
+        assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
+        assert_eq!(json(&ran.stdout)["action"], "say#hello");
+    }
+}
+
+#[tokio::test]
 async fn a_call_reads_standard_input_and_writes_a_file() {
     let address = server().await;
     let out = NamedTempFile::new().unwrap();

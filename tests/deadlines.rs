@@ -20,10 +20,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use a11_grpc::action::{ActionSchema, Context, Port, Registry, handler};
 use a11_grpc::wire::pb::{
-    RunActionRequest, StreamActionRequest, StreamActionsFromInteractionRequest,
+    CallActionRequest, CallStart, RunActionRequest, StreamActionRequest,
+    StreamActionsFromInteractionRequest, call_action_request, call_action_response,
     stream_action_response, stream_actions_from_interaction_response,
 };
-use a11_grpc::wire::{NodeFragment, Reason};
+use a11_grpc::wire::{NodeFragment, Reason, Status};
 use parking_lot::Mutex;
 use server::TestServer;
 use tonic::{Code, Request};
@@ -220,22 +221,95 @@ async fn a_round_streamed_ends_each_call_in_time_and_then_sums_up() {
     server.idle().await;
 }
 
+/// Times that some clock cannot say: the machine's, that of the day, or the timer's.
+fn far() -> impl Iterator<Item = pbjson_types::Duration> {
+    const YEAR: i64 = 365 * 24 * 3600;
+    let seconds =
+        [i64::MAX, i64::MAX - YEAR, i64::MAX - 100 * YEAR, u64::MAX as i64 / 2, 200 * YEAR];
+    seconds.into_iter().map(|seconds| pbjson_types::Duration { seconds, nanos: 999_999_999 })
+}
+
+/// How `echo` ends over each RPC that takes a timeout.
+async fn timed(server: &TestServer, timeout: pbjson_types::Duration) -> [Status; 4] {
+    let mut client = server.client().await;
+    let (action, timeout) = ("echo".to_owned(), Some(timeout));
+    let arguments_json = r#"{"word":"hi"}"#.to_owned();
+    let (name, arguments) = (action.clone(), arguments_json.clone());
+    let run = RunActionRequest { action, arguments_json, timeout, ..Default::default() };
+    let run = client.run_action(run).await.map_or_else(Status::from, |_| Status::ok());
+
+    let (action, arguments_json) = (name.clone(), arguments.clone());
+    let stream = StreamActionRequest { action, arguments_json, timeout, ..Default::default() };
+    let streamed = async {
+        let mut events = client.stream_action(stream).await?.into_inner();
+        while let Some(event) = events.message().await? {
+            if let Some(stream_action_response::Event::Status(status)) = event.event {
+                return Ok(status.into());
+            }
+        }
+        panic!("no status")
+    };
+    let streamed = streamed.await.unwrap_or_else(|status: tonic::Status| status.into());
+
+    let (action, arguments_json) = (name, arguments);
+    let start = CallStart { action, arguments_json, timeout, ..Default::default() };
+    let start = CallActionRequest { message: Some(call_action_request::Message::Start(start)) };
+    let called = async {
+        let requests = futures::stream::iter([start]);
+        let mut events = client.call_action(requests).await?.into_inner();
+        while let Some(event) = events.message().await? {
+            if let Some(call_action_response::Event::Status(status)) = event.event {
+                return Ok(status.into());
+            }
+        }
+        panic!("no status")
+    };
+    let called = called.await.unwrap_or_else(|status: tonic::Status| status.into());
+
+    let mut request = execute(turn([asked("c", "echo", &[("word", "hi")])]));
+    request.call_timeout = timeout;
+    let executed = client.execute_actions_from_interaction(request).await;
+    let executed = executed.map_or_else(Status::from, |response| {
+        response.into_inner().results.remove(0).status.expect("a status").into()
+    });
+    [run, streamed, called, executed]
+}
+
 #[tokio::test]
 async fn a_deadline_as_late_as_can_be_is_no_deadline() {
     let server = TestServer::start(registry(&Notes::default())).await;
+    for far in far() {
+        for (way, status) in timed(&server, far).await.into_iter().enumerate() {
+            assert!(status.is_ok(), "{way}, {far:?}: {status}");
+        }
+    }
     let mut client = server.client().await;
-    let far = pbjson_types::Duration { seconds: i64::MAX, nanos: 999_999_999 };
-    let mut request = Request::new(RunActionRequest {
-        action: "echo".into(),
-        arguments_json: r#"{"word":"hi"}"#.into(),
-        timeout: Some(far),
-        ..Default::default()
-    });
-    let late = u64::MAX.to_string();
-    request.metadata_mut().insert("x-a11-deadline", late.parse().expect("ascii"));
-    client.run_action(request).await.expect("runs");
-    let mut request = execute(turn([asked("c", "echo", &[("word", "hi")])]));
-    request.call_timeout = Some(far);
-    let response = client.execute_actions_from_interaction(request).await.expect("runs");
-    assert_eq!(of_result(&response.get_ref().results[0]).1, Code::Ok);
+    for late in [u64::MAX, u64::MAX / 2, 10_000_000_000_000_000] {
+        let mut request = Request::new(RunActionRequest {
+            action: "echo".into(),
+            arguments_json: r#"{"word":"hi"}"#.into(),
+            ..Default::default()
+        });
+        let late = late.to_string();
+        request.metadata_mut().insert("x-a11-deadline", late.parse().expect("ascii"));
+        client.run_action(request).await.expect("runs");
+    }
+}
+
+#[tokio::test]
+async fn a_negative_timeout_is_up_and_a_malformed_one_is_refused() {
+    let server = TestServer::start(registry(&Notes::default())).await;
+    let check = async |seconds, nanos, reason| {
+        let timeout = pbjson_types::Duration { seconds, nanos };
+        for (way, status) in timed(&server, timeout).await.into_iter().enumerate() {
+            assert_eq!(status.reason, reason, "{way}, {timeout:?}: {status}");
+        }
+    };
+    check(0, 0, Reason::Deadline).await;
+    check(-1, 0, Reason::Deadline).await;
+    check(i64::MIN, -999_999_999, Reason::Deadline).await;
+    check(0, -1, Reason::Deadline).await;
+    check(1, 1_000_000_000, Reason::InvalidRequest).await;
+    check(1, -1, Reason::InvalidRequest).await;
+    check(-1, 1, Reason::InvalidRequest).await;
 }

@@ -85,6 +85,9 @@ async fn a_tool_error_of_100_kb_arrives_cut_with_its_real_code_everywhere() {
         let response = client.execute_actions_from_interaction(request).await.expect("runs");
         let response = response.into_inner();
         check(response.results[0].status.clone().expect("a status").into());
+        let turn = response.interaction.expect("a turn of results");
+        let statuses = &turn.backend_specific_metadata["tool_statuses"];
+        assert!(statuses.len() < 2 * MAX_MESSAGE_BYTES, "{} bytes", statuses.len());
         let told: usize = response.messages.iter().map(String::len).sum();
         assert!(told < 3 * MAX_MESSAGE_BYTES, "{backend:?}: {told} bytes");
     }

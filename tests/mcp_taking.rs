@@ -218,12 +218,12 @@ impl ServerHandler for Endless {
     }
 }
 
-#[tokio::test]
-async fn a_list_without_an_end_is_not_read_for_ever() {
+/// Serves it on a free port; where.
+async fn serve<S: ServerHandler + Clone>(server: S) -> String {
     mcp::rustls_provider();
     let sessions = Arc::new(LocalSessionManager::default());
     let config = StreamableHttpServerConfig::default();
-    let service = StreamableHttpService::new(|| Ok(Endless), sessions, config);
+    let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
     tokio::spawn(async move {
@@ -235,10 +235,46 @@ async fn a_list_without_an_end_is_not_read_for_ever() {
             });
         }
     });
+    url
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_not_read_for_ever() {
+    let url = serve(Endless).await;
     let taking = Taking::begin(at(&url), Arc::new(Registry::new()));
     let mut standing = taking.standing();
     let settled = standing.wait_for(|standing| *standing != Standing::Opening);
     let settled = soon(settled).await.expect("settled").clone();
     let Standing::Away(fault) = settled else { panic!("{settled:?}") };
     assert!(fault.starts_with("its list is longer than"), "{fault}");
+}
+
+/// A server whose tools have names that become one.
+#[derive(Clone)]
+struct Alike;
+
+impl ServerHandler for Alike {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let schema = json!({"type": "object"}).as_object().cloned().unwrap_or_default();
+        let tool = |name: &'static str, said| Tool::new(name, said, schema.clone());
+        let tools = vec![tool("a.b", "the first"), tool("a b", "the second"), tool("c", "another")];
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+}
+
+#[tokio::test]
+async fn of_tools_that_become_one_action_the_first_is_taken() {
+    let registry = Arc::new(Registry::new());
+    let taking = Taking::begin(at(&serve(Alike).await), registry.clone());
+    assert_eq!(open(&taking).await, 2);
+    let entry = registry.entry("a_b").expect("is taken in");
+    assert_eq!(entry.schema().description(), "the first");
 }

@@ -104,7 +104,7 @@ async fn a_node_that_fails_gives_every_reader_its_status_after_what_is_there() {
         let mut reader = node.reader();
         assert_eq!(text_of(&reader.next().await.expect("kept").expect("kept")), "a");
         assert_eq!(reader.next().await, Err(failure.clone()));
-        assert_eq!(reader.value().await, Err(failure.clone()));
+        assert_eq!(reader.value(1).await, Err(failure.clone()));
     }
     assert_eq!(writer.finish().await, Err(failure));
 }
@@ -115,7 +115,7 @@ async fn one_whole_value_needs_a_final_fragment() {
         let node = Node::default();
         node.writer().send(Chunk::text("a")).await.expect("fits");
         end(&node);
-        let value = node.reader().value().await;
+        let value = node.reader().value(1).await;
         let value = value.as_ref().map(|chunk| {
             chunk.as_ref().map(|chunk| std::str::from_utf8(chunk.data()).expect("text"))
         });
@@ -234,4 +234,36 @@ async fn what_nobody_asks_for_again_is_let_go_once_it_was_read() {
     writer.write_fragment(fragment("b")).await.expect("is a repetition");
     let status = writer.write_fragment(fragment("c")).await.expect_err("is another");
     assert_eq!(status.reason, Reason::SeqConflict);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waits_is_told_when_another_one_breaks_the_node() {
+    let node = Node::new(1024, "text/plain", WhenUnread::Wait);
+    let _reader = node.reader();
+    let (mut waiting, mut breaking) = (node.writer(), node.writer());
+    while waiting.send(Chunk::text("x".repeat(512))).now_or_never().is_some() {}
+    let waits = tokio::spawn(async move { waiting.send(Chunk::text("more")).await });
+    tokio::task::yield_now().await;
+    let broken = breaking.write_fragment(fragment(0, "another", true)).await.expect_err("differs");
+    let told = tokio::time::timeout(std::time::Duration::from_secs(1), waits).await;
+    assert_eq!(told.expect("is woken").expect("no panic"), Err(broken));
+}
+
+#[tokio::test]
+async fn a_reader_ahead_of_what_is_written_holds_up_nobody() {
+    const PIECES: u32 = 100;
+    let node = Node::new(4096, "text/plain", WhenUnread::Wait);
+    let (mut ahead, mut beyond) = (node.reader_from(PIECES), node.reader_from(u32::MAX));
+    let mut writer = node.writer();
+    for at in 0..=PIECES {
+        let sent = writer.send(Chunk::text(at.to_string().repeat(200))).now_or_never();
+        sent.expect("there is room").expect("is written");
+        assert!(at == PIECES || ahead.next().now_or_never().is_none());
+    }
+    // From its own place on it counts as any other.
+    while writer.send(Chunk::text("x".repeat(500))).now_or_never().is_some() {}
+    let piece = ahead.next().await.expect("is kept").expect("a piece");
+    assert_eq!(text_of(&piece), PIECES.to_string().repeat(200));
+    node.close();
+    assert_eq!(beyond.next().await, Ok(None));
 }

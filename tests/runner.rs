@@ -127,6 +127,19 @@ async fn a_turn_cannot_widen_its_own_limits() {
 }
 
 #[tokio::test]
+async fn headers_past_their_size_are_that_calls_fault() {
+    let mut turn = echo("c", "x");
+    let mut large = turn.action_calls[0].clone();
+    large.id = "large".into();
+    large.headers.insert("x-a11-large".into(), vec![b'x'; 65_536].into());
+    turn.action_inputs.insert("large".into(), turn.action_inputs["c"].clone());
+    turn.action_calls.push(large);
+    let round = run(&fixtures::registry(), request(turn)).await.expect("a round");
+    let reasons: Vec<Reason> = round.results.iter().map(|call| call.status.reason).collect();
+    assert_eq!(reasons, [Reason::Unspecified, Reason::InvalidRequest]);
+}
+
+#[tokio::test]
 async fn a_log_that_is_too_long_ends_with_a_notice_and_has_no_holes() {
     let registry = Registry::new();
     let talk = a11_grpc::action::handler(|context: a11_grpc::action::Context| async move {

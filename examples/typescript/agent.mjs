@@ -76,14 +76,15 @@ for (const [provider, { shape, first, turnOf }] of Object.entries(PROVIDERS)) {
   const [backend, dialect] = shape;
   const ask = modelOf(provider);
   const tools = await client.tools(backend, { dialect, allow: ALLOW });
-  let messages = [first];
+  const messages = [first];
   let reply = await ask(messages, tools);
   while (reply !== undefined) {
     const result = await client.execute(reply, {
       allow: ALLOW,
       backend: provider === "vllm" ? "vllm" : undefined,
     });
-    messages = appendResult([...messages, ...turnOf(reply)], result);
+    messages.push(...turnOf(reply));
+    appendResult(messages, result);
     const calls = result.results.map(({ name, status }) => `${name} ${status.code}`);
     console.log(`${provider}: ${calls.join(", ")}; ${messages.length} messages`);
     reply = await ask(messages, tools);

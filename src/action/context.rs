@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
@@ -11,18 +10,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     fit::fit_value,
+    input_values::InputValues,
     inputs::Inputs,
     log::Log,
     nested::NestedCall,
     port::{Cardinality, Port},
+    port_value::{Of, decode, encode},
     registry::Registry,
     schema::ActionSchema,
     scope::{Scope, Slot},
 };
-use crate::node::{Elsewhere, Node, Piece, Reader, WhenRead, Writer};
+use crate::node::{MAX_VALUE_BYTES, Node, Piece, Reader, WhenRead, Writer};
 use crate::wire::chunk::Kind;
 use crate::wire::pb::LogEntry;
-use crate::wire::{Chunk, Headers, Name, NodeFragment, Reason, Status, headers, json_weight};
+use crate::wire::{Chunk, Headers, Name, NodeFragment, Reason, Status, headers};
 
 /// One call, seen from its handler. Cheap to clone.
 #[derive(Clone)]
@@ -89,8 +90,7 @@ impl Context {
 
     /// The headers that calls made for this one send along without being told.
     pub fn flowing_headers(&self) -> Headers {
-        let flows = |name: &str| headers::flows(name) && name != headers::IDEMPOTENCY_KEY;
-        let flowing = self.headers().iter().filter(|(name, _)| flows(name));
+        let flowing = self.headers().iter().filter(|(name, _)| headers::flows_on(name));
         flowing.map(|(name, value)| (name, value.clone())).collect()
     }
 
@@ -101,7 +101,9 @@ impl Context {
 
     // Reading.
 
-    /// A reader of an input. Each has its own place.
+    /// A reader of an input, piece by piece as they were written: what is written while
+    /// the action runs is held to the port only by what reads values. Each has its own
+    /// place.
     ///
     /// # Errors
     /// INTERNAL where the schema has no such input.
@@ -123,10 +125,27 @@ impl Context {
     /// # Errors
     /// What the input failed with; FAILED_PRECONDITION where it was closed
     /// without a final fragment; INVALID_ARGUMENT where it is required and was
-    /// not given, or does not fit the port.
+    /// not given, or does not fit the port; RESOURCE_EXHAUSTED past
+    /// [`MAX_VALUE_BYTES`] where it is written while the action runs.
     pub async fn read_chunk(&self, port: &str) -> Result<Option<Chunk>, Status> {
+        let (index, _) = self.input_port(port)?;
+        // One that was given with the call is here already, whatever its size.
+        let most_bytes = if self.0.inputs.is_open(index) { MAX_VALUE_BYTES } else { usize::MAX };
+        self.read_chunk_within(port, most_bytes).await
+    }
+
+    /// The same of a value that has `most_bytes` at most.
+    ///
+    /// # Errors
+    /// As [`read_chunk`](Self::read_chunk); RESOURCE_EXHAUSTED as soon as more has
+    /// come.
+    pub async fn read_chunk_within(
+        &self,
+        port: &str,
+        most_bytes: usize,
+    ) -> Result<Option<Chunk>, Status> {
         let (index, declared) = self.input_port(port)?;
-        let value = self.0.inputs.node(index).reader().value().await?;
+        let value = self.0.inputs.node(index).reader().value(most_bytes).await?;
         if value.is_none() && declared.is_required() {
             return Err(Status::of(Reason::MissingInput, format!("input {port:?} is required")));
         }
@@ -156,7 +175,7 @@ impl Context {
         port: &str,
     ) -> Result<Option<T>, Status> {
         match self.read_chunk(port).await? {
-            Some(chunk) => decode(port, &chunk).map(Some),
+            Some(chunk) => decode(Of::Input(port), &chunk).map(Some),
             None => Ok(None),
         }
     }
@@ -170,28 +189,20 @@ impl Context {
         &self,
         port: &str,
     ) -> Result<impl Stream<Item = Result<T, Status>> + Send + Unpin + use<T>, Status> {
+        let name = port.to_owned();
+        let values = self.read_chunks(port)?;
+        Ok(values.map(move |chunk| decode(Of::Input(&name), &chunk?)))
+    }
+
+    /// The values of a stream input as chunks, as they come.
+    ///
+    /// # Errors
+    /// INTERNAL where the schema has no such input.
+    pub fn read_chunks(&self, port: &str) -> Result<InputValues, Status> {
         let (index, _) = self.input_port(port)?;
-        let unfitted = self.0.inputs.is_open(index).then(|| self.schema().clone());
-        let port = port.to_owned();
-        let values = self.0.inputs.node(index).reader().filter_map(move |piece| {
-            let value = match piece {
-                Ok(piece) if piece.is_null() => None,
-                Ok(piece) => {
-                    Some(piece.value_chunk().map_err(Status::from).and_then(
-                        |chunk| match &unfitted {
-                            Some(schema) => {
-                                let declared = &schema.inputs()[index];
-                                decode(&port, &fit_value(declared, chunk.clone())?)
-                            }
-                            None => decode(&port, chunk),
-                        },
-                    ))
-                }
-                Err(status) => Some(Err(status)),
-            };
-            futures::future::ready(value)
-        });
-        Ok(values)
+        let inputs = &self.0.inputs;
+        let (reader, is_open) = (inputs.node(index).reader(), inputs.is_open(index));
+        Ok(InputValues::new(reader, self.schema().clone(), index, is_open))
     }
 
     // Writing.
@@ -362,47 +373,5 @@ impl Output {
     /// As [`Context::write`].
     pub async fn finish(&mut self) -> Result<(), Status> {
         self.writer.finish().await
-    }
-}
-
-/// A value as a chunk of the port's media type.
-pub(super) fn encode<T: Serialize + ?Sized>(port: &Port, value: &T) -> Result<Chunk, Status> {
-    let unfit = |what: String| {
-        Status::of(Reason::InvalidOutput, format!("output {:?}: {what}", port.name()))
-    };
-    let json = serde_json::to_vec(value).map_err(|error| unfit(error.to_string()))?;
-    let data = match port.kind() {
-        Kind::Json => Bytes::from(json),
-        Kind::Text => match serde_json::from_slice::<String>(&json) {
-            Ok(text) => Bytes::from(text),
-            Err(_) => return Err(unfit("the value is not a string".to_owned())),
-        },
-        Kind::Image | Kind::Audio | Kind::Bytes => {
-            return Err(unfit(format!("{} is written as a chunk", port.media_type())));
-        }
-    };
-    Ok(Chunk::new(port.media_type(), data))
-}
-
-/// A chunk as a value: JSON as what it says, text as a string.
-pub(super) fn decode<T: DeserializeOwned>(port: &str, chunk: &Chunk) -> Result<T, Status> {
-    let unfit = |what: String| Status::of(Reason::InvalidInput, format!("input {port:?}: {what}"));
-    if let Some(place) = chunk.reference() {
-        return Err(Elsewhere::Place(place.to_owned()).into());
-    }
-    match Kind::of(chunk.media_type()) {
-        Kind::Json => {
-            json_weight::check(chunk.data())?;
-            serde_json::from_slice(chunk.data()).map_err(|error| unfit(error.to_string()))
-        }
-        Kind::Text => {
-            let text =
-                std::str::from_utf8(chunk.data()).map_err(|error| unfit(error.to_string()))?;
-            let text = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
-            T::deserialize(text).map_err(|error| unfit(error.to_string()))
-        }
-        Kind::Image | Kind::Audio | Kind::Bytes => {
-            Err(unfit(format!("{} is read as a chunk", chunk.media_type())))
-        }
     }
 }

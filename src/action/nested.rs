@@ -10,7 +10,7 @@ use super::{
     context::Context, inputs::Opening, outputs::Outputs, request::CallRequest, run::Run,
     scope::Call,
 };
-use crate::wire::Status;
+use crate::wire::{Status, name::MAX_NAME_LEN};
 
 /// A nested call in the making.
 #[must_use = "a call does nothing until it is run"]
@@ -88,8 +88,15 @@ impl NestedCall {
         let entry = context.registry().runnable(&action)?;
         let inputs = request.inputs(entry.schema(), opening)?;
         let deadline = request.deadline(context.deadline());
-        let id = format!("{}_{}", context.id(), uuid::Uuid::new_v4().simple());
+        let id = nested_id(context.id());
         let CallRequest { headers, max_output_bytes, .. } = request;
         Ok((context, Call { id, entry, inputs, headers, deadline }, max_output_bytes))
     }
+}
+
+/// An id of a call within another one, no longer than a session takes.
+fn nested_id(outer: &str) -> String {
+    const OWN_CHARS: usize = 33;
+    let outer: String = outer.chars().take(MAX_NAME_LEN - OWN_CHARS).collect();
+    format!("{outer}_{}", uuid::Uuid::new_v4().simple())
 }

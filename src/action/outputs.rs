@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    context::decode,
+    port_value::{Of, decode},
     run::{Event, Run},
     schema::ActionSchema,
 };
@@ -73,23 +73,23 @@ impl Outputs {
     /// The one value of a port.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where there is no value, or it is no `T`; NOT_FOUND where it
-    /// is a reference to another place.
+    /// INTERNAL (INVALID_OUTPUT) where there is no value, or it is no `T`; NOT_FOUND
+    /// where it is a reference to another place.
     pub fn value<T: DeserializeOwned>(&self, port: &str) -> Result<T, Status> {
         match join(self.pieces(port))? {
-            Some(chunk) => decode(port, &chunk),
-            None => Err(Status::of(Reason::MissingInput, format!("{port:?} was not put out"))),
+            Some(chunk) => decode(Of::Output(port), &chunk),
+            None => Err(Of::Output(port).unfit("it was not put out")),
         }
     }
 
     /// The values of a stream port.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where one is no `T`; NOT_FOUND where one is a reference to
-    /// another place.
+    /// INTERNAL (INVALID_OUTPUT) where one is no `T`; NOT_FOUND where one is a
+    /// reference to another place.
     pub fn values<T: DeserializeOwned>(&self, port: &str) -> Result<Vec<T>, Status> {
         let pieces = self.pieces(port).iter().filter(|piece| !piece.is_null());
-        pieces.map(|piece| decode(port, piece.value_chunk()?)).collect()
+        pieces.map(|piece| decode(Of::Output(port), piece.value_chunk()?)).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     outputs::DEFAULT_MAX_OUTPUT_BYTES,
     schema::ActionSchema,
 };
-use crate::wire::{Headers, Reason, Status};
+use crate::wire::{Headers, Reason, Status, time_limit::deadline_after};
 
 /// What is asked of an action, whether it runs here or elsewhere.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl CallRequest {
     /// When the call ends at the latest, with its timeout from now on, and never
     /// after `latest`.
     pub(crate) fn deadline(&self, latest: Option<Instant>) -> Option<Instant> {
-        let own = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let own = self.timeout.and_then(deadline_after);
         own.into_iter().chain(latest).min()
     }
 }

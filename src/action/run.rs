@@ -40,9 +40,6 @@ pub enum Event {
     Finished(Status),
 }
 
-/// How a run ended.
-pub type Finished = Status;
-
 /// A running action. Dropping it cancels the action.
 pub struct Run {
     id: String,
@@ -129,7 +126,7 @@ impl Run {
     }
 
     /// Waits for the end and lets go of everything put out that was not taken.
-    pub async fn finished(&mut self) -> Finished {
+    pub async fn finished(&mut self) -> Status {
         loop {
             match self.next_event().await {
                 Some(Event::Finished(status)) => return status,

@@ -116,7 +116,8 @@ impl ActionSchema {
 
     /// Whether a header reaches the action.
     pub fn takes_header(&self, name: &str) -> bool {
-        headers::flows(name) || self.0.headers.iter().any(|header| header.name == name)
+        let declared = |header: &HeaderSchema| header.name == name && !headers::is_held_back(name);
+        headers::flows(name) || self.0.headers.iter().any(declared)
     }
 
     /// The schema as a message. Inputs that only the runtime fills are left out

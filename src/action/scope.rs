@@ -160,13 +160,10 @@ pub(super) fn arriving_headers(
     let schema = entry.schema();
     // The scope knows it, and counts it on.
     sent.remove(headers::DEPTH);
-    if sent.iter().any(|(name, _)| !schema.takes_header(name)) {
-        sent = sent
-            .iter()
-            .filter(|(name, _)| schema.takes_header(name))
-            .map(|(name, value)| (name, value.clone()))
-            .collect();
-    }
+    // Removed one by one: what others have in common with it is not copied.
+    let not_taken = sent.iter().map(|(name, _)| name).filter(|name| !schema.takes_header(name));
+    let not_taken: Vec<String> = not_taken.map(str::to_owned).collect();
+    not_taken.iter().for_each(|name| sent.remove(name));
     for header in schema.headers() {
         if let (None, Some(default)) = (sent.value(&header.name), &header.default) {
             sent.set(&header.name, default.clone());
@@ -174,8 +171,8 @@ pub(super) fn arriving_headers(
     }
     if let Some(deadline) = deadline {
         let left = deadline.saturating_duration_since(Instant::now());
-        let at = SystemTime::now() + left;
-        let millis = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let millis = now.saturating_add(left).as_millis();
         sent.set(headers::DEADLINE, millis.to_string());
     }
     sent
@@ -187,6 +184,8 @@ pub(super) fn arriving_headers(
 pub(super) struct Slot {
     slots: Arc<Semaphore>,
     held: Mutex<Held>,
+    /// One waits for a place at a time: a second would wait for what the first has got.
+    taking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -195,16 +194,34 @@ struct Held {
     nested: usize,
 }
 
-impl Slot {
-    pub(super) fn new(slots: Arc<Semaphore>) -> Self {
-        Self { slots, held: Mutex::default() }
+impl Held {
+    /// Whether the call is to have a place, and has none.
+    fn wants(&self) -> bool {
+        self.nested == 0 && self.permit.is_none()
     }
 
-    /// Waits for a place.
+    /// Keeps a place, unless a nested call has begun while it was waited for: that one
+    /// may wait for this very place.
+    fn keep(&mut self, permit: Option<OwnedSemaphorePermit>) {
+        if self.wants() {
+            self.permit = permit;
+        }
+    }
+}
+
+impl Slot {
+    pub(super) fn new(slots: Arc<Semaphore>) -> Self {
+        Self { slots, held: Mutex::default(), taking: tokio::sync::Mutex::default() }
+    }
+
+    /// Waits for a place, as long as the call is to have one.
     pub(super) async fn take(&self) {
-        // The semaphore is never closed.
-        let permit = self.slots.clone().acquire_owned().await.ok();
-        self.held.lock().permit = permit;
+        let _taking = self.taking.lock().await;
+        if self.held.lock().wants() {
+            // The semaphore is never closed.
+            let permit = self.slots.clone().acquire_owned().await.ok();
+            self.held.lock().keep(permit);
+        }
     }
 
     /// Gives the place back for as long as the lease lives.
@@ -247,7 +264,7 @@ impl Drop for Lease {
             && Self::returned(&slot)
             && let Ok(permit) = slot.slots.clone().try_acquire_owned()
         {
-            slot.held.lock().permit = Some(permit);
+            slot.held.lock().keep(Some(permit));
         }
     }
 }

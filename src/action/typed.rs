@@ -42,11 +42,12 @@ use self::{
 };
 use super::{
     context::Context,
+    input_values::InputValues,
     port::{Cardinality, Port},
     registry::{RegisterError, Registry, handler},
     schema::Builder,
 };
-use crate::node::{Piece, Reader};
+use crate::node::Piece;
 use crate::wire::{Reason, Status};
 
 impl Registry {
@@ -120,12 +121,12 @@ async fn read_arguments<A: DeserializeOwned>(
 async fn argument(
     port: &Port,
     context: &Context,
-    readers: &mut Vec<Option<Reader>>,
+    readers: &mut Vec<Option<InputValues>>,
 ) -> Result<Option<Value>, Status> {
     match port.cardinality() {
         Cardinality::Unary => context.read_optional(port.name()).await,
         Cardinality::Stream => {
-            readers.push(Some(context.input(port.name())?));
+            readers.push(Some(context.read_chunks(port.name())?));
             Ok(Some((readers.len() - 1).into()))
         }
     }

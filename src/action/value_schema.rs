@@ -14,7 +14,7 @@ use crate::wire::json_weight;
 pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// What is said where checking is given up.
-const TOO_COMPLEX: &str = "its references lead to too many checks";
+const TOO_COMPLEX: &str = "it leads to too many checks";
 
 /// A JSON Schema that compiled.
 pub struct ValueSchema {

@@ -4,6 +4,7 @@
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt as _;
 use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
@@ -17,7 +18,8 @@ use super::{
 };
 use crate::action::{Context, Handler, handler, log::LogEntry, port::Cardinality};
 use crate::wire::chunk::{JSON, Kind};
-use crate::wire::{Chunk, Code, Reason, Status, json_weight};
+use crate::wire::json_weight::{self, Weight};
+use crate::wire::{Chunk, Code, Reason, Status};
 
 /// How much input a call may have, in bytes: it is all held until the program
 /// starts.
@@ -222,9 +224,12 @@ impl<'a> Complaints<'a> {
 async fn read_inputs(plan: &Plan, context: &Context) -> Result<Given, Status> {
     let mut given = Given::default();
     let mut room = MAX_INPUT_BYTES;
+    let mut weight = Weight::default();
     for (input, port) in plan.inputs.iter().zip(context.schema().inputs()) {
         let chunks = match port.cardinality() {
-            Cardinality::Unary => context.read_chunk(&input.name).await?.into_iter().collect(),
+            Cardinality::Unary => {
+                context.read_chunk_within(&input.name, room).await?.into_iter().collect()
+            }
             Cardinality::Stream => read_stream(input, context, room).await?,
         };
         let chunks: Vec<Chunk> = chunks.into_iter().filter(|chunk| !chunk.is_null()).collect();
@@ -243,8 +248,13 @@ async fn read_inputs(plan: &Plan, context: &Context) -> Result<Given, Status> {
             };
             given.bytes.insert(input.name.clone(), bytes);
         }
-        let mut values =
-            chunks.iter().map(|chunk| value_of(input, chunk)).collect::<Result<Vec<_>, _>>()?;
+        let mut values = vec![];
+        for chunk in &chunks {
+            values.push(value_of(input, chunk)?);
+            if input.kind == Kind::Json {
+                weight.add(chunk.data())?;
+            }
+        }
         let value = match port.cardinality() {
             _ if values.is_empty() => input.default.clone(),
             Cardinality::Unary => values.pop(),
@@ -260,16 +270,14 @@ async fn read_inputs(plan: &Plan, context: &Context) -> Result<Given, Status> {
 async fn read_stream(input: &Input, context: &Context, room: usize) -> Result<Vec<Chunk>, Status> {
     // Each chunk costs more than its bytes.
     const FIXED_BYTES: usize = 64;
-    let mut reader = context.input(&input.name)?;
+    let mut values = context.read_chunks(&input.name)?;
     let (mut chunks, mut size) = (vec![], 0);
-    while let Some(piece) = reader.next().await? {
-        if let Some(chunk) = piece.chunk() {
-            size += FIXED_BYTES + chunk.data().len();
-            if size > room {
-                return Err(too_much_input());
-            }
-            chunks.push(chunk.clone());
+    while let Some(chunk) = values.try_next().await? {
+        size += FIXED_BYTES + chunk.data().len();
+        if size > room {
+            return Err(too_much_input());
         }
+        chunks.push(chunk);
     }
     Ok(chunks)
 }

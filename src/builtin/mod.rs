@@ -1,5 +1,5 @@
-//! The actions that come with the binary: commands that a config file declares
-//! ([`Config`](crate::config::Config)), [`http_fetch`], and, only when enabled, [`shell_execute`].
+//! The actions that come with the binary: commands that a config file declares,
+//! [`http_fetch`], and, only when enabled, [`shell_execute`].
 //!
 //! A command is declared (`declaration`, TOML), found valid ([`command`], `plan`) and run
 //! (`execution`).

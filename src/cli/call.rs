@@ -81,9 +81,11 @@ pub(super) struct Call {
 const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 impl Call {
-    pub(super) async fn run(self, talk: Talk) -> Result<Outcome, Failure> {
+    pub(super) async fn run(mut self, talk: Talk) -> Result<Outcome, Failure> {
         let mut client = self.target.client().await?;
         let schema = self.schema(&mut client).await?;
+        // Asked for by its tool name, it is called, and told of, by its own.
+        self.name.clone_from(&schema.name);
 
         let document = if self.json { Document::Json } else { Document::Readable };
         let mut values = Values::new(&schema, document);

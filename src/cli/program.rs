@@ -1,6 +1,7 @@
 //! The program: its commands, and what they have in common.
 
 use clap::{ArgAction, Parser, Subcommand};
+use futures::FutureExt as _;
 
 use super::{
     actions, call, completions, conversation, execute,
@@ -104,21 +105,15 @@ impl Program {
         };
         logging::start(self.log.as_deref().unwrap_or(by_default), self.log_format)?;
         let mut signals = Signals::watch().map_err(Failure::System)?;
-        let command = match self.command {
+        let work = match self.command {
             // It ends at a signal too, but in its own time.
             Command::Serve(command) => return command.run(signals, self.log_format).await,
-            command => command,
-        };
-        let work = async {
-            match command {
-                Command::Serve(_) => Ok(Outcome::Done),
-                Command::Execute(command) => command.run(talk).await,
-                Command::Actions(command) => command.run().await,
-                Command::Call(command) => command.run(talk).await,
-                Command::Interaction(command) => command.run().await,
-                Command::Conversation(command) => command.run().await,
-                Command::Completions(command) => command.run(),
-            }
+            Command::Execute(command) => command.run(talk).boxed_local(),
+            Command::Actions(command) => command.run().boxed_local(),
+            Command::Call(command) => command.run(talk).boxed_local(),
+            Command::Interaction(command) => command.run().boxed_local(),
+            Command::Conversation(command) => command.run().boxed_local(),
+            Command::Completions(command) => async { command.run() }.boxed_local(),
         };
         tokio::select! {
             outcome = work => outcome,

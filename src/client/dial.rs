@@ -48,9 +48,8 @@ pub(super) async fn open(channel: Channel, open: pb::OpenFrame) -> Result<Opened
         }
     };
     timeout(OPEN_TIMEOUT, opening).await.unwrap_or_else(|_| {
-        let message = "the service did not open a session in time".to_owned();
-        let (code, reason) = (Code::Unavailable, Reason::Unspecified);
-        Err(Status { code, reason, message, details: vec![] })
+        let message = "the service did not open a session in time";
+        Err(Status::without_reason(Code::Unavailable, message))
     })
 }
 

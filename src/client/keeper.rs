@@ -21,6 +21,7 @@ use crate::action::schema::{Ports, Runnable};
 use crate::session::core::{Core, Limits, Side, limits::DEFAULT_GRACE};
 use crate::session::driver::{self, Session, SessionParts};
 use crate::session::{Directory, next_connection};
+use crate::wire::time_limit::{self, LONGEST};
 use crate::wire::{Reason, Status, pb};
 
 /// The first wait before the next attempt to connect; it doubles up to the longest.
@@ -93,10 +94,10 @@ impl Keeper {
         let opened = dial::open(self.channel.clone(), open).await?;
         let frame = &opened.opened;
         let peer_limits = Limits::try_from(frame.limits)?;
-        let grace = frame.grace.as_ref().map_or(DEFAULT_GRACE, |grace| {
-            Duration::from_secs(u64::try_from(grace.seconds).unwrap_or_default())
-                + Duration::from_nanos(u64::try_from(grace.nanos).unwrap_or_default())
-        });
+        let grace = match frame.grace {
+            Some(grace) => time_limit::read("grace", grace)?.min(LONGEST),
+            None => DEFAULT_GRACE,
+        };
         let core = Core::new(Side::Opener, limits, peer_limits, grace, Instant::now());
         let session = Session::new(
             core,

@@ -22,7 +22,7 @@ use std::{
     sync::Arc,
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use thiserror::Error;
 use toml::{
     Spanned,
@@ -38,7 +38,7 @@ use crate::action::RegisterError;
 use crate::builtin::{
     FetchOptions,
     command::{Command, CommandError},
-    declaration::{ByteLimit, Declaration, TimeLimit},
+    declaration::{ByteLimit, TimeLimit},
 };
 use crate::mcp::{McpSource, PermittedPeer, server_list::ServerFault};
 
@@ -207,24 +207,12 @@ impl Config {
         section: Spanned<DeValue<'_>>,
         directory: &Path,
     ) -> Result<(), KeyError> {
-        let start = section.span().start;
-        let DeValue::Table(actions) = section.into_inner() else {
-            return Err(source.fault(start, "`actions` is a table of actions".to_owned()));
+        let what = "`actions` is a table of actions";
+        let command = |at, name: &str, declaration| {
+            Command::new(name, declaration, directory).map_err(|error| Fault::Command { at, error })
         };
-        for (name, action) in actions {
-            let at = source.place(name.span().start);
-            let name = name.into_inner().into_owned();
-            let declaration = Declaration::deserialize(toml::de::ValueDeserializer::from(action));
-            let command = match declaration {
-                Ok(declaration) => Command::new(&name, declaration, directory)
-                    .map_err(|error| Fault::Command { at, error }),
-                Err(error) => Err(Fault::Key(source.error(&error))),
-            };
-            match command {
-                Ok(command) => self.commands.push(Arc::new(command)),
-                Err(fault) => self.refused.push(Refused { part: Part::Action, name, fault }),
-            }
-        }
+        let commands = self.take_each(source, section, what, Part::Action, command)?;
+        self.commands.extend(commands.into_iter().map(Arc::new));
         Ok(())
     }
 
@@ -234,27 +222,41 @@ impl Config {
         section: Spanned<DeValue<'_>>,
         directory: &Path,
     ) -> Result<(), KeyError> {
-        let start = section.span().start;
-        let DeValue::Table(servers) = section.into_inner() else {
-            return Err(source.fault(start, "`mcp_servers` is a table of servers".to_owned()));
+        let what = "`mcp_servers` is a table of servers";
+        let server = |at, name: &str, declaration: ServerDeclaration| {
+            declaration.source(name, directory).map_err(|error| Fault::Server { at, error })
         };
-        for (name, server) in servers {
+        let servers = self.take_each(source, section, what, Part::McpServer, server)?;
+        self.mcp_servers.extend(servers.into_iter().flatten());
+        Ok(())
+    }
+
+    /// What is declared in a table, by name; what is broken is refused, the rest stays.
+    fn take_each<D: DeserializeOwned, T>(
+        &mut self,
+        source: &Source<'_>,
+        section: Spanned<DeValue<'_>>,
+        what: &str,
+        part: Part,
+        make: impl Fn(Place, &str, D) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, KeyError> {
+        let start = section.span().start;
+        let DeValue::Table(declared) = section.into_inner() else {
+            return Err(source.fault(start, what.to_owned()));
+        };
+        let mut made = vec![];
+        for (name, declaration) in declared {
             let at = source.place(name.span().start);
             let name = name.into_inner().into_owned();
-            let declaration =
-                ServerDeclaration::deserialize(toml::de::ValueDeserializer::from(server));
-            let server = match declaration {
-                Ok(declaration) => declaration
-                    .source(&name, directory)
-                    .map_err(|error| Fault::Server { at, error }),
-                Err(error) => Err(Fault::Key(source.error(&error))),
-            };
-            match server {
-                Ok(server) => self.mcp_servers.extend(server),
-                Err(fault) => self.refused.push(Refused { part: Part::McpServer, name, fault }),
+            match D::deserialize(toml::de::ValueDeserializer::from(declaration))
+                .map_err(|error| Fault::Key(source.error(&error)))
+                .and_then(|declaration| make(at, &name, declaration))
+            {
+                Ok(one) => made.push(one),
+                Err(fault) => self.refused.push(Refused { part, name, fault }),
             }
         }
-        Ok(())
+        Ok(made)
     }
 
     fn take_builtin(

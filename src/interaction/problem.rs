@@ -19,21 +19,7 @@ impl Problem {
     /// Whether the interaction is refused for it. Otherwise it is a note: what
     /// it says may have no effect, or fail when it is used.
     pub fn is_refused(&self) -> bool {
-        match self.fault {
-            Fault::BadName(_)
-            | Fault::ForeignCallId(_)
-            | Fault::DuplicateCall(_)
-            | Fault::EmptyRef
-            | Fault::TooLong { .. }
-            | Fault::TooMany { .. }
-            | Fault::TooLarge { .. }
-            | Fault::UnknownCode(_)
-            | Fault::UnknownRole(_)
-            | Fault::UnknownReason(_)
-            | Fault::BadDetail(_)
-            | Fault::TimestampOutOfRange => true,
-            Fault::UnknownCall | Fault::UnusableName(_) => false,
-        }
+        self.fault.is_refused()
     }
 
     /// The reason it is refused with.
@@ -105,4 +91,24 @@ pub enum Fault {
     /// A note: it is no name, so nothing can be found by it.
     #[error("nothing can be found by it: {0}")]
     UnusableName(NameError),
+}
+
+impl Fault {
+    pub(super) fn is_refused(&self) -> bool {
+        match self {
+            Self::BadName(_)
+            | Self::ForeignCallId(_)
+            | Self::DuplicateCall(_)
+            | Self::EmptyRef
+            | Self::TooLong { .. }
+            | Self::TooMany { .. }
+            | Self::TooLarge { .. }
+            | Self::UnknownCode(_)
+            | Self::UnknownRole(_)
+            | Self::UnknownReason(_)
+            | Self::BadDetail(_)
+            | Self::TimestampOutOfRange => true,
+            Self::UnknownCall | Self::UnusableName(_) => false,
+        }
+    }
 }

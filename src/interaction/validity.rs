@@ -1,6 +1,9 @@
 //! What an interaction must be, held against every field of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use super::{
     error::InteractionError,
@@ -11,19 +14,24 @@ use crate::wire::{
     Chunk, NameError, NodeFragment, Reason,
     chunk_limits::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES, MAX_MEDIA_TYPE_LEN, MAX_REF_LEN},
     json_weight,
-    name::{self, Name},
+    name::{self, Name, shown, start_of},
     pb::{self, Interaction, NodeFragments, Role, chunk::Body, node_fragment::Payload},
 };
 
 /// The longest id of an interaction, in characters.
 pub const MAX_TEXT_LEN: usize = 255;
 
-/// Everything that is wrong with an interaction, and notes. Fields are named as
-/// the portable JSON names them, in its order.
+/// How many problems of one interaction are told.
+pub const MAX_PROBLEMS: usize = 1000;
+
+/// How many characters of somebody's key stand in the path of a field.
+const MAX_KEY_LEN: usize = 64;
+
+/// What is wrong with an interaction, and notes. Fields are named as the portable
+/// JSON names them, in its order. At most [`MAX_PROBLEMS`] are told, the last of them
+/// never a note: one that is refused has a problem that says so.
 pub fn validate(interaction: &Interaction) -> Vec<Problem> {
-    let mut problems = Problems::default();
-    problems.interaction(interaction);
-    problems.0
+    find(interaction, MAX_PROBLEMS, |_| true)
 }
 
 /// Refuses an interaction for the first thing that [`validate`] finds wrong,
@@ -32,10 +40,7 @@ pub fn validate(interaction: &Interaction) -> Vec<Problem> {
 /// # Errors
 /// [`InteractionError::Refused`] names the field.
 pub fn check(interaction: &Interaction) -> Result<(), InteractionError> {
-    match validate(interaction).into_iter().find(Problem::is_refused) {
-        Some(problem) => Err(problem.into()),
-        None => Ok(()),
-    }
+    check_but(interaction, |_| true)
 }
 
 /// The same for a turn that is run or kept: a call may have the id that its
@@ -45,20 +50,39 @@ pub fn check(interaction: &Interaction) -> Result<(), InteractionError> {
 /// # Errors
 /// As [`check`].
 pub fn check_turn(interaction: &Interaction) -> Result<(), InteractionError> {
-    let refused =
-        |found: &Problem| found.is_refused() && !matches!(found.fault, Fault::ForeignCallId(_));
-    match validate(interaction).into_iter().find(refused) {
+    check_but(interaction, |fault| !matches!(fault, Fault::ForeignCallId(_)))
+}
+
+fn check_but(
+    interaction: &Interaction,
+    counts: fn(&Fault) -> bool,
+) -> Result<(), InteractionError> {
+    match find(interaction, 1, counts).pop() {
         Some(problem) => Err(problem.into()),
         None => Ok(()),
     }
 }
 
-/// Collects problems. Field paths are written only where there is one.
-#[derive(Default)]
-struct Problems(Vec<Problem>);
+/// The first problems, of those that count; the last place is kept for a refusal.
+fn find(interaction: &Interaction, most: usize, counts: fn(&Fault) -> bool) -> Vec<Problem> {
+    let mut problems = Problems { found: vec![], most, counts };
+    // Broken off where there are enough.
+    let _ = problems.interaction(interaction);
+    problems.found
+}
+
+/// Whether there is more to look for.
+type Flow = ControlFlow<()>;
+
+/// Collects problems. Field paths are written only where one is told.
+struct Problems {
+    found: Vec<Problem>,
+    most: usize,
+    counts: fn(&Fault) -> bool,
+}
 
 impl Problems {
-    fn interaction(&mut self, interaction: &Interaction) {
+    fn interaction(&mut self, interaction: &Interaction) -> Flow {
         let Interaction {
             id,
             role,
@@ -75,79 +99,78 @@ impl Problems {
             backend_specific_metadata: _,
             usage_metadata: _,
         } = interaction;
-        self.length(id, MAX_TEXT_LEN, || "id".into());
+        self.length(id, MAX_TEXT_LEN, || "id".into())?;
         if Role::try_from(*role).is_err() {
-            self.push("role", Fault::UnknownRole(*role));
+            self.push(Fault::UnknownRole(*role), || "role".into())?;
         }
-        self.length(previous_interaction_id, MAX_TEXT_LEN, || "previous_interaction_id".into());
+        self.length(previous_interaction_id, MAX_TEXT_LEN, || "previous_interaction_id".into())?;
         if let Some(status) = status {
-            self.status(status);
+            self.status(status)?;
         }
         for (index, chunk) in system_instructions.iter().enumerate() {
-            self.chunk(chunk, &|| format!("system_instructions[{index}]"));
+            self.chunk(chunk, &|| format!("system_instructions[{index}]"))?;
         }
         for (index, chunk) in content.iter().enumerate() {
-            self.chunk(chunk, &|| format!("content[{index}]"));
+            self.chunk(chunk, &|| format!("content[{index}]"))?;
         }
-        self.calls(action_calls);
+        self.calls(action_calls)?;
         let ids: BTreeSet<&str> = action_calls.iter().map(|call| call.id.as_str()).collect();
         for call in action_inputs.keys().filter(|call| !ids.contains(call.as_str())) {
-            self.push(format!("action_inputs.{call}"), Fault::UnknownCall);
+            self.push(Fault::UnknownCall, || format!("action_inputs.{}", key(call)))?;
         }
-        self.fragments("action_inputs", action_inputs);
-        self.fragments("action_outputs", action_outputs);
+        self.fragments("action_inputs", action_inputs)?;
+        self.fragments("action_outputs", action_outputs)
     }
 
-    fn status(&mut self, status: &pb::Status) {
+    fn status(&mut self, status: &pb::Status) -> Flow {
         let pb::Status { code, message: _, details, reason } = status;
         if !(0..=16).contains(code) {
-            self.push("status.code", Fault::UnknownCode(*code));
+            self.push(Fault::UnknownCode(*code), || "status.code".into())?;
         }
         for (index, detail) in details.iter().enumerate() {
             if let Some(fault) = detail_fault(detail) {
-                self.push(format!("status.details[{index}]"), fault);
+                self.push(fault, || format!("status.details[{index}]"))?;
             }
         }
         if Reason::try_from(*reason).is_err() {
-            self.push("status.reason", Fault::UnknownReason(*reason));
+            self.push(Fault::UnknownReason(*reason), || "status.reason".into())?;
         }
+        Flow::Continue(())
     }
 
-    fn chunk(&mut self, chunk: &Chunk, field: &dyn Fn() -> String) {
+    fn chunk(&mut self, chunk: &Chunk, field: &dyn Fn() -> String) -> Flow {
         let Chunk { metadata, body } = chunk;
         if let Some(pb::ChunkMetadata { media_type, timestamp, attributes }) = metadata {
-            self.length(media_type, MAX_MEDIA_TYPE_LEN, || field() + ".metadata.mimetype");
+            self.length(media_type, MAX_MEDIA_TYPE_LEN, || field() + ".metadata.mimetype")?;
             if timestamp.is_some_and(|timestamp| !timestamp::is_in_range(timestamp)) {
-                self.push(field() + ".metadata.timestamp", Fault::TimestampOutOfRange);
+                self.push(Fault::TimestampOutOfRange, || field() + ".metadata.timestamp")?;
             }
             let (count, max) = (attributes.len(), MAX_ATTRIBUTES);
             if count > max {
-                self.push(field() + ".metadata.attributes", Fault::TooMany { count, max });
+                self.push(Fault::TooMany { count, max }, || field() + ".metadata.attributes")?;
             }
             let bytes = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
             if bytes > MAX_ATTRIBUTE_BYTES {
                 let fault = Fault::TooLarge { bytes, max: MAX_ATTRIBUTE_BYTES };
-                self.push(field() + ".metadata.attributes", fault);
+                self.push(fault, || field() + ".metadata.attributes")?;
             }
-            for key in attributes.keys() {
-                if let Some(error) = name_fault(key) {
-                    let field = format!("{}.metadata.attributes.{key}", field());
-                    self.push(field, Fault::BadName(error));
+            for name in attributes.keys() {
+                if let Some(error) = name_fault(name) {
+                    let field = || format!("{}.metadata.attributes.{}", field(), key(name));
+                    self.push(Fault::BadName(error), field)?;
                 }
             }
         }
         match body {
             Some(Body::Ref(reference)) if reference.is_empty() => {
-                self.push(field() + ".ref", Fault::EmptyRef);
+                self.push(Fault::EmptyRef, || field() + ".ref")
             }
-            Some(Body::Ref(reference)) => {
-                self.length(reference, MAX_REF_LEN, || field() + ".ref");
-            }
-            Some(Body::Data(_)) | None => {}
+            Some(Body::Ref(reference)) => self.length(reference, MAX_REF_LEN, || field() + ".ref"),
+            Some(Body::Data(_)) | None => Flow::Continue(()),
         }
     }
 
-    fn calls(&mut self, calls: &[pb::ActionMessage]) {
+    fn calls(&mut self, calls: &[pb::ActionMessage]) -> Flow {
         let mut seen = BTreeSet::new();
         for (index, call) in calls.iter().enumerate() {
             let pb::ActionMessage { id, name, inputs, outputs, headers: _ } = call;
@@ -159,59 +182,75 @@ impl Problems {
                     true => Fault::ForeignCallId(error),
                     false => Fault::BadName(error),
                 };
-                self.push(field("id"), fault);
+                self.push(fault, || field("id"))?;
             }
             if !name.is_empty()
                 && let Some(error) = name_fault(name)
             {
-                self.push(field("name"), Fault::BadName(error));
+                self.push(Fault::BadName(error), || field("name"))?;
             }
             if !id.is_empty() && !seen.insert(id) {
-                self.push(field("id"), Fault::DuplicateCall(id.clone()));
+                self.push(Fault::DuplicateCall(shown(id).to_owned()), || field("id"))?;
             }
             for (bindings, rest) in [(inputs, "inputs"), (outputs, "outputs")] {
                 for (place, pb::PortBinding { name, id }) in bindings.iter().enumerate() {
-                    self.usable(name, || field(&format!("{rest}[{place}].name")));
-                    self.usable(id, || field(&format!("{rest}[{place}].id")));
+                    self.usable(name, || field(&format!("{rest}[{place}].name")))?;
+                    self.usable(id, || field(&format!("{rest}[{place}].id")))?;
                 }
             }
         }
+        Flow::Continue(())
     }
 
-    fn fragments(&mut self, map: &str, fragments: &BTreeMap<String, NodeFragments>) {
+    fn fragments(&mut self, map: &str, fragments: &BTreeMap<String, NodeFragments>) -> Flow {
         for (call, NodeFragments { fragments }) in fragments {
             for (index, fragment) in fragments.iter().enumerate() {
                 let NodeFragment { id, payload, seq: _, continued: _ } = fragment;
-                let field = || format!("{map}.{call}[{index}]");
-                self.usable(id, || field() + ".id");
+                let field = || format!("{map}.{}[{index}]", key(call));
+                self.usable(id, || field() + ".id")?;
                 match payload {
-                    Some(Payload::Chunk(chunk)) => self.chunk(chunk, &|| field() + ".data"),
-                    Some(Payload::NodeRef(node)) => self.usable(&node.id, || field() + ".data.id"),
+                    Some(Payload::Chunk(chunk)) => self.chunk(chunk, &|| field() + ".data")?,
+                    Some(Payload::NodeRef(node)) => {
+                        self.usable(&node.id, || field() + ".data.id")?;
+                    }
                     None => {}
                 }
             }
         }
+        Flow::Continue(())
     }
 
-    fn usable(&mut self, text: &str, field: impl Fn() -> String) {
-        if let Some(error) = name_fault(text) {
-            self.push(field(), Fault::UnusableName(error));
+    fn usable(&mut self, text: &str, field: impl Fn() -> String) -> Flow {
+        match name_fault(text) {
+            Some(error) => self.push(Fault::UnusableName(error), field),
+            None => Flow::Continue(()),
         }
     }
 
-    fn length(&mut self, text: &str, max: usize, field: impl Fn() -> String) {
+    fn length(&mut self, text: &str, max: usize, field: impl Fn() -> String) -> Flow {
         // A text has at least as many bytes as characters.
         if text.len() > max {
             let len = text.chars().count();
             if len > max {
-                self.push(field(), Fault::TooLong { len, max });
+                self.push(Fault::TooLong { len, max }, field)?;
             }
         }
+        Flow::Continue(())
     }
 
-    fn push(&mut self, field: impl Into<String>, fault: Fault) {
-        self.0.push(Problem { field: field.into(), fault });
+    fn push(&mut self, fault: Fault, field: impl FnOnce() -> String) -> Flow {
+        let left = self.most - self.found.len();
+        if !(self.counts)(&fault) || (left == 1 && !fault.is_refused()) {
+            return Flow::Continue(());
+        }
+        self.found.push(Problem { field: field(), fault });
+        if left == 1 { Flow::Break(()) } else { Flow::Continue(()) }
     }
+}
+
+/// Somebody's key, as it stands in the path of a field.
+fn key(text: &str) -> &str {
+    start_of(text, MAX_KEY_LEN)
 }
 
 /// Whether a text can be handed back as a call's id.
@@ -299,6 +338,26 @@ mod tests {
             false,
         );
         assert_eq!(validate(&with_calls(vec![call("", ""), call("", "")])), []);
+    }
+
+    #[test]
+    fn however_much_is_wrong_a_refusal_is_told_and_little_else() {
+        let notes = NodeFragments { fragments: vec![NodeFragment::end("a b"); 5000] };
+        let long_key = "é".repeat(5000);
+        let mut interaction =
+            Interaction { action_outputs: [(long_key, notes)].into(), ..Default::default() };
+        let problems = validate(&interaction);
+        assert_eq!(problems.len(), MAX_PROBLEMS - 1);
+        let path = format!("action_outputs.{}[0].id", "é".repeat(64));
+        assert_eq!(problems[0].field, path);
+        assert_eq!(super::check(&interaction), Ok(()));
+        let nowhere = Chunk { metadata: None, body: Some(Body::Ref(String::new())) };
+        let fragments = vec![NodeFragment::last("x", nowhere); 5000];
+        interaction.action_outputs.insert("ü".into(), NodeFragments { fragments });
+        let problems = validate(&interaction);
+        assert_eq!(problems.len(), MAX_PROBLEMS);
+        assert_eq!(problems[MAX_PROBLEMS - 1].field, "action_outputs.ü[0].data.ref");
+        assert!(super::check(&interaction).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::wire::{Code, Reason, Status};
 /// here a result that is too large is cut.
 const MAX_COLLECTED_BYTES: usize = 32 << 20;
 /// The longest log in a result, in bytes; the rest is left out.
-const MAX_LOG_BYTES: usize = 256 * 1024;
+pub(super) const MAX_LOG_BYTES: usize = 256 * 1024;
 /// How many entries wait for a client that is slow to take them; past it they
 /// are told together.
 const MAX_WAITING: usize = 64;

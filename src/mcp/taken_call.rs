@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use parking_lot::RwLock;
 use rmcp::{
     RoleClient,
@@ -16,6 +16,7 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
+    call::MAX_LOG_BYTES,
     request_headers::{HEADERS_KEY, META_HEADER},
     result::LOG_KEY,
     taken_result,
@@ -23,7 +24,12 @@ use super::{
 };
 use crate::action::{Context, Port, port::Cardinality};
 use crate::wire::chunk::Kind;
-use crate::wire::{Chunk, Code, Reason, Status, base64, headers, json_weight};
+use crate::wire::json_weight::{self, Weight};
+use crate::wire::{Chunk, Code, Reason, Status, base64, headers};
+
+/// How many bytes the arguments of a call have at most: they are all held until the
+/// call is sent.
+const MAX_ARGUMENT_BYTES: usize = 16 << 20;
 
 /// The server as it is reached at the moment.
 #[derive(Clone)]
@@ -91,7 +97,10 @@ pub(super) async fn run(
 /// What another server narrates becomes this action's log.
 fn tell(context: &Context, taken: &TakenTool, message: Option<&str>, told: &mut String) {
     let Some(message) = message else { return };
-    told.push_str(message);
+    // As much as an A11 server sends of its log with a result.
+    if told.len() + message.len() <= MAX_LOG_BYTES {
+        told.push_str(message);
+    }
     match taken.results {
         // An A11 server's own log: its entries are what they were.
         Results::Ports => context.log(message),
@@ -136,30 +145,63 @@ fn refused(server: &str, error: ServiceError) -> Status {
 /// The inputs as the tool's arguments; one that was not given is left out.
 async fn arguments(context: &Context, taken: &TakenTool) -> Result<Option<JsonObject>, Status> {
     let names = match &taken.arguments {
-        Arguments::Whole => return Ok(Some(context.read(ARGUMENTS).await?)),
+        Arguments::Whole => {
+            let given = context.read_chunk_within(ARGUMENTS, MAX_ARGUMENT_BYTES).await?;
+            let object = given.map(|chunk| json_weight::read(chunk.data())).transpose();
+            return object.map_err(|error| {
+                Status::of(Reason::InvalidInput, format!("input {ARGUMENTS:?}: {error}"))
+            });
+        }
         Arguments::Named(names) => names,
     };
     let mut arguments = JsonObject::new();
+    let mut room = Room { bytes: MAX_ARGUMENT_BYTES, weight: Weight::default() };
     for (port, name) in taken.schema.inputs().iter().zip(names) {
         let value = match port.cardinality() {
-            Cardinality::Unary => context.read_chunk(port.name()).await?.map(|c| value(port, &c)),
+            Cardinality::Unary => match context.read_chunk_within(port.name(), room.bytes).await? {
+                Some(chunk) => Some(room.value(port, &chunk)?),
+                None => None,
+            },
             Cardinality::Stream => {
-                let mut reader = context.input(port.name())?;
+                let mut chunks = context.read_chunks(port.name())?;
                 let mut values = vec![];
-                while let Some(piece) = reader.next().await? {
-                    if let Some(chunk) = piece.chunk().filter(|chunk| !chunk.is_null()) {
-                        values.push(value(port, chunk)?);
-                    }
+                while let Some(chunk) = chunks.try_next().await? {
+                    values.push(room.value(port, &chunk)?);
                 }
                 let given = !values.is_empty() || port.is_required();
-                given.then(|| Ok(Value::from(values)))
+                given.then(|| Value::from(values))
             }
         };
-        if let Some(value) = value.transpose()? {
+        if let Some(value) = value {
             arguments.insert(name.clone(), value);
         }
     }
     Ok(Some(arguments))
+}
+
+/// What the arguments of a call may still take.
+struct Room {
+    bytes: usize,
+    weight: Weight,
+}
+
+impl Room {
+    fn value(&mut self, port: &Port, chunk: &Chunk) -> Result<Value, Status> {
+        // Each value takes more than its bytes.
+        const FIXED_BYTES: usize = 64;
+        let bytes = self.bytes.checked_sub(FIXED_BYTES + chunk.data().len());
+        self.bytes = bytes.ok_or_else(|| {
+            Status::handler(
+                Code::ResourceExhausted,
+                format!("the arguments of a tool are {MAX_ARGUMENT_BYTES} bytes at most"),
+            )
+        })?;
+        let value = value(port, chunk)?;
+        if Kind::of(chunk.media_type()) == Kind::Json {
+            self.weight.add(chunk.data())?;
+        }
+        Ok(value)
+    }
 }
 
 fn value(port: &Port, chunk: &Chunk) -> Result<Value, Status> {

@@ -1,7 +1,13 @@
 //! Taking in: another server's tools as actions of a registry, for as long as it
 //! is wanted. The server is started again when it ends, and its list followed.
 
-use std::{collections::BTreeMap, path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::future::{BoxFuture, FutureExt as _};
 use rmcp::{
@@ -240,12 +246,19 @@ impl Intake {
     /// Makes the actions those of a list: new ones are registered, gone ones
     /// removed, changed ones replaced.
     fn follow(&mut self, tools: Vec<Tool>) {
-        let mut wanted = BTreeMap::new();
+        let mut wanted: BTreeMap<String, (Tool, TakenTool)> = BTreeMap::new();
         for tool in tools {
             match TakenTool::new(&tool, &self.source.prefix) {
-                Ok(taken) => {
-                    wanted.insert(taken.schema().name().to_string(), (tool, taken));
-                }
+                Ok(taken) => match wanted.entry(taken.schema().name().to_string()) {
+                    Entry::Vacant(free) => drop(free.insert((tool, taken))),
+                    Entry::Occupied(other) => tracing::warn!(
+                        server = &*self.server,
+                        tool = &*tool.name,
+                        action = other.key(),
+                        other = &*other.get().0.name,
+                        "a tool was not taken in: another one has become the action of its name"
+                    ),
+                },
                 Err(error) => {
                     let (server, tool, error) = (&*self.server, &*tool.name, error.to_string());
                     tracing::warn!(server, tool, error, "a tool was not taken in");

@@ -27,7 +27,7 @@ use super::{
 use crate::action::{Call, Entry, Inputs, Run, Scope};
 use crate::listen::Line;
 use crate::wire::name::is_name;
-use crate::wire::{Code, Headers, Reason, Status, headers};
+use crate::wire::{Code, Headers, Reason, Status, headers, time_limit::deadline_after};
 
 /// The requests of the protocol. One of these that was not recognised has
 /// parameters of another shape.
@@ -68,7 +68,7 @@ impl Tools {
         let inputs = Inputs::from_arguments(entry.schema(), arguments)?;
         let asked = request_headers::asked(meta);
         let headers = options.accept_headers.applied(entry.schema(), &asked);
-        let end = Instant::now().checked_add(options.deadline);
+        let end = deadline_after(options.deadline);
         let deadline = match (end, asked_deadline(&headers)?) {
             (Some(end), Some(asked)) => Some(end.min(asked)),
             (end, asked) => end.or(asked),

@@ -126,7 +126,8 @@ impl Buffer {
     /// A repeated piece is no error and changes nothing.
     ///
     /// # Errors
-    /// The node itself has failed after every error but [`NodeError::Closed`].
+    /// Readers are told of each as the failure of the node, but for
+    /// [`NodeError::Closed`], and but where the node is complete.
     pub(super) fn insert(&mut self, seq: Option<u32>, piece: Piece) -> Result<(), NodeError> {
         match &self.end {
             // What is past the end is told apart from what comes after the close.
@@ -292,7 +293,7 @@ impl Buffer {
         }
     }
 
-    /// The cost of everything up to `seq`, for a reader that starts there.
+    /// The cost of everything before `seq`, as far as it is written.
     pub(super) fn read_before(&self, seq: u32) -> u64 {
         match seq.checked_sub(self.first) {
             None | Some(0) => self.trimmed,

@@ -15,6 +15,6 @@ mod writer;
 pub use buffer::{DEFAULT_CAPACITY, Holds, MAX_EARLY_PIECES, WhenRead, in_order};
 pub use error::NodeError;
 pub use piece::{Elsewhere, Piece};
-pub use reader::{Ending, Reader, join};
+pub use reader::{Ending, MAX_VALUE_BYTES, Reader, join};
 pub use stream::{Completeness, Node, WhenUnread};
 pub use writer::Writer;

@@ -35,6 +35,10 @@ pub struct Reader {
     ending: Option<Ending>,
 }
 
+/// How many bytes a value has at most that is read whole, unless its reader says less:
+/// as many as a message.
+pub const MAX_VALUE_BYTES: usize = 64 << 20;
+
 /// How many bytes one batch holds at most, past its first piece.
 const BATCH_BYTES: u64 = 256 * 1024;
 
@@ -69,18 +73,30 @@ impl Reader {
     /// without one.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION where the node was closed without a final fragment,
-    /// else as [`next`](Self::next).
-    pub async fn value(&mut self) -> Result<Option<Chunk>, Status> {
+    /// RESOURCE_EXHAUSTED as soon as it has more than `most_bytes`,
+    /// FAILED_PRECONDITION where the node was closed without a final fragment, else as
+    /// [`next`](Self::next) and [`join`].
+    pub async fn value(&mut self, most_bytes: usize) -> Result<Option<Chunk>, Status> {
+        let mut value = Value::default();
         let mut pieces = Vec::new();
-        while self.next_batch(&mut pieces).await? {}
-        if self.ending == Some(Ending::Closed) && !pieces.is_empty() {
+        let mut is_empty = true;
+        while self.next_batch(&mut pieces).await? {
+            is_empty = false;
+            for piece in pieces.drain(..) {
+                value.add(&piece)?;
+            }
+            if value.len() > most_bytes {
+                let message = format!("a value that is read whole has {most_bytes} bytes at most");
+                return Err(Status::of(Reason::NodeFull, message));
+            }
+        }
+        if self.ending == Some(Ending::Closed) && !is_empty {
             return Err(Status::of(
                 Reason::NotFinal,
                 "the node was closed without a final fragment; its value may be incomplete",
             ));
         }
-        join(pieces.iter())
+        Ok(value.end())
     }
 
     /// How the node ended, once a read has come to the end.
@@ -129,7 +145,7 @@ impl Reader {
                     taken += 1;
                     self.seq = self.seq.saturating_add(1);
                     if let Some(reader) = &mut shared.readers[self.key] {
-                        reader.read = read;
+                        reader.seq = self.seq;
                     }
                 }
                 _ if taken > 0 => break,
@@ -180,34 +196,56 @@ impl Drop for Reader {
 /// # Errors
 /// NOT_FOUND where a part is a reference to another place.
 pub fn join<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Result<Option<Chunk>, Status> {
-    let mut whole: Option<Chunk> = None;
-    let mut data = BytesMut::new();
+    let mut value = Value::default();
     for piece in pieces {
+        value.add(piece)?;
+    }
+    Ok(value.end())
+}
+
+/// A value in the making.
+#[derive(Default)]
+struct Value {
+    /// Its first part.
+    chunk: Option<Chunk>,
+    /// All of it, once there is a second part.
+    data: BytesMut,
+}
+
+impl Value {
+    fn add(&mut self, piece: &Piece) -> Result<(), Elsewhere> {
         if piece.is_null() {
-            continue;
+            return Ok(());
         }
-        match &whole {
-            None => {
-                let chunk = match piece.chunk() {
-                    Some(chunk) => chunk,
-                    None => piece.value_chunk()?,
-                };
-                whole = Some(chunk.clone());
-            }
-            Some(first) => {
-                let chunk = piece.value_chunk()?;
-                if let Some(place) = first.reference() {
-                    return Err(Elsewhere::Place(place.to_owned()).into());
-                }
-                if data.is_empty() {
-                    data.extend_from_slice(first.data());
-                }
-                data.extend_from_slice(chunk.data());
-            }
+        let Some(first) = &self.chunk else {
+            let chunk = match piece.chunk() {
+                Some(chunk) => chunk,
+                None => piece.value_chunk()?,
+            };
+            self.chunk = Some(chunk.clone());
+            return Ok(());
+        };
+        let chunk = piece.value_chunk()?;
+        if let Some(place) = first.reference() {
+            return Err(Elsewhere::Place(place.to_owned()));
         }
+        if self.data.is_empty() {
+            self.data.extend_from_slice(first.data());
+        }
+        self.data.extend_from_slice(chunk.data());
+        Ok(())
     }
-    if let Some(whole) = whole.as_mut().filter(|_| !data.is_empty()) {
-        whole.body = Some(crate::wire::pb::chunk::Body::Data(Bytes::from(data)));
+
+    fn len(&self) -> usize {
+        let first = self.chunk.as_ref().map_or(0, |chunk| chunk.data().len());
+        first.max(self.data.len())
     }
-    Ok(whole)
+
+    fn end(self) -> Option<Chunk> {
+        let mut chunk = self.chunk?;
+        if !self.data.is_empty() {
+            chunk.body = Some(crate::wire::pb::chunk::Body::Data(Bytes::from(self.data)));
+        }
+        Some(chunk)
+    }
 }

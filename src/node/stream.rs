@@ -45,8 +45,8 @@ pub(super) struct Shared {
 }
 
 pub(super) struct ReaderState {
-    /// The cost of everything the reader has taken.
-    pub(super) read: u64,
+    /// The seq of the piece that it reads next.
+    pub(super) seq: u32,
     pub(super) waiting: Option<Waker>,
 }
 
@@ -92,11 +92,12 @@ impl Node {
         self.reader_from(0)
     }
 
-    /// A reader from `seq` on.
+    /// A reader from `seq` on. Until that is written it has read all there is, and holds
+    /// up nobody.
     pub fn reader_from(&self, seq: u32) -> Reader {
         let mut shared = self.0.lock();
         shared.had_reader = true;
-        let state = ReaderState { read: shared.buffer.read_before(seq), waiting: None };
+        let state = ReaderState { seq, waiting: None };
         let key = match shared.readers.iter().position(Option::is_none) {
             Some(free) => {
                 shared.readers[free] = Some(state);
@@ -170,7 +171,8 @@ impl Node {
 impl Shared {
     /// How far the slowest reader is.
     pub(super) fn least_read(&self) -> u64 {
-        let slowest = self.readers.iter().flatten().map(|reader| reader.read).min();
+        let readers = self.readers.iter().flatten();
+        let slowest = readers.map(|reader| self.buffer.read_before(reader.seq)).min();
         match slowest {
             Some(read) => read,
             None if self.had_reader && self.when_unread == WhenUnread::Discard => {

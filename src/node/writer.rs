@@ -88,7 +88,11 @@ impl Writer {
         let Some(piece) = piece.take() else { return Poll::Ready(Ok(())) };
         let result = shared.buffer.insert(seq, piece);
         shared.buffer.trim(read);
-        shared.wake_readers();
+        match &result {
+            Ok(()) => shared.wake_readers(),
+            // The node may have failed with it, which other writers wait to be told.
+            Err(_) => shared.wake_all(),
+        }
         Poll::Ready(result)
     }
 

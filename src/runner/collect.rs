@@ -3,10 +3,12 @@
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
+    answer::{Answer, json_len},
     document::ResultDocument,
     journal::Journal,
     limits::{Limits, Room},
-    plan::PlannedCall,
+    plan::{Known, PlannedCall, Prepared},
+    round::Ended,
 };
 use crate::action::{
     ActionSchema, Call, Event, Port, Run, Scope,
@@ -69,8 +71,8 @@ impl Collected {
     }
 }
 
-/// The longest user-facing log of one call, in bytes; the rest is left out, and
-/// the log says so.
+/// The longest user-facing log of one call, in bytes; the rest is left out, as is what
+/// is past the logs of the round together, and the log says so.
 const MAX_LOG_BYTES: usize = 256 * 1024;
 /// What ends a log that was cut.
 const LOG_CUT: &str = "\n[the rest of the log was left out]";
@@ -83,38 +85,50 @@ pub(super) struct Shared<'a> {
     pub(super) end: Option<Instant>,
     /// What they may still put out together.
     pub(super) room: Room,
+    /// How much they may still log together.
+    pub(super) log_room: Room,
+    pub(super) answer: Answer,
     pub(super) events: Events,
     pub(super) journal: &'a dyn Journal,
 }
 
 /// Runs a call to its end.
-pub(super) async fn collect(shared: &Shared<'_>, place: usize, call: PlannedCall) -> Collected {
-    let collected = run(shared, place, call).await;
+pub(super) async fn collect(shared: &Shared<'_>, place: usize, call: PlannedCall) -> Ended {
+    let PlannedCall { known, run_id, start } = call;
+    let collected = run(shared, place, &known, run_id, start).await;
     if shared.events.is_some() {
         let (status, log) = (collected.status.clone(), collected.log.clone());
         tell(&shared.events, CallEvent::Finished { call: place, status, log }).await;
     }
-    collected
+    Ended { known, collected }
 }
 
-async fn run(shared: &Shared<'_>, place: usize, call: PlannedCall) -> Collected {
+async fn run(
+    shared: &Shared<'_>,
+    place: usize,
+    known: &Known,
+    run_id: String,
+    start: Result<Prepared, Status>,
+) -> Collected {
     let journal = shared.journal;
-    let schema = call.start.as_ref().ok().map(|prepared| prepared.entry.schema());
-    match journal.recorded(&call.id, schema).await {
+    let fit = |collected| shared.answer.fit(known, collected);
+    let refused = |status: Status| fit(Collected::refused(status));
+    let schema = start.as_ref().ok().map(|prepared| prepared.entry.schema());
+    match journal.recorded(&known.id, schema).await {
         Ok(None) => {}
-        Ok(Some(collected)) => return collected,
-        Err(status) => return Collected::refused(status),
+        Ok(Some(collected)) => return fit(collected),
+        Err(status) => return refused(status),
     }
-    let prepared = match call.start {
+    let prepared = match start {
         Ok(prepared) => prepared,
-        Err(status) => return Collected::refused(status),
+        Err(status) => return refused(status),
     };
     let schema = prepared.entry.schema().clone();
-    if let Err(status) = journal.begin(&call.id).await {
-        return Collected::refused(status);
+    if let Err(status) = journal.begin(&known.id).await {
+        return refused(status);
     }
     let start = shared.scope.start(Call {
-        id: call.run_id,
+        id: run_id,
         entry: prepared.entry,
         inputs: prepared.inputs,
         headers: prepared.headers,
@@ -123,12 +137,13 @@ async fn run(shared: &Shared<'_>, place: usize, call: PlannedCall) -> Collected 
     let collected = match start {
         Ok(run) => {
             tell(&shared.events, CallEvent::Started { call: place }).await;
-            Collector::new(shared, place, schema).follow(run).await
+            fit(Collector::new(shared, place, schema).follow(run).await)
         }
-        Err(status) => Collected::refused(status),
+        Err(status) => refused(status),
     };
-    match journal.end(&call.id, &collected).await {
+    match journal.end(&known.id, &collected).await {
         Ok(()) => collected,
+        // The round fails with it.
         Err(status) => Collected::refused(status),
     }
 }
@@ -222,7 +237,8 @@ impl<'a> Collector<'a> {
         if self.log_is_full {
             return;
         }
-        if self.log.len() + text.len() <= MAX_LOG_BYTES {
+        let fits = self.log.len() + text.len() <= MAX_LOG_BYTES;
+        if fits && self.shared.log_room.take(json_len(text)) {
             self.log.push_str(text);
         } else {
             self.log.push_str(LOG_CUT);

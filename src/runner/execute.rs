@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use super::{
     collect::{CallEvent, Shared, collect},
     journal::{Journal, Unrecorded},
-    limits::Room,
+    limits::{MAX_ROUND_LOG_BYTES, Room},
     plan::Plan,
     round::{Ended, Round},
 };
@@ -29,12 +29,14 @@ pub(super) async fn execute_recorded(
     events: Option<mpsc::Sender<CallEvent>>,
     journal: &dyn Journal,
 ) -> Round {
-    let Plan { calls, dialect, limits, previous } = plan;
+    let Plan { calls, dialect, limits, answer, previous } = plan;
     let shared = Shared {
         scope,
         limits: &limits,
         end: limits.end(),
         room: Room::new(limits.max_round_bytes),
+        log_room: Room::new(MAX_ROUND_LOG_BYTES),
+        answer,
         events,
         journal,
     };
@@ -45,11 +47,7 @@ pub(super) async fn execute_recorded(
         .enumerate()
         .map(|(place, call)| {
             let shared = &shared;
-            async move {
-                let (id, id_is_own, name) = (call.id.clone(), call.id_is_own, call.name.clone());
-                let collected = collect(shared, place, call).await;
-                (place, Ended { id, id_is_own, name, collected })
-            }
+            async move { (place, collect(shared, place, call).await) }
         })
         .collect();
     while let Some((place, call)) = running.next().await {

@@ -7,6 +7,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::wire::time_limit::deadline_after;
+
 /// How long a call may take.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(300);
 /// How many bytes a call may put out over its mapped ports, pictures and sound
@@ -16,9 +18,17 @@ pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 128 * 1024;
 pub const DEFAULT_MAX_MEDIA_BYTES: usize = 8 * 1024 * 1024;
 
 /// How many bytes all calls of a round may put out together. They stand in the
-/// answer up to three times, pictures as base64 in two of them, and with that
-/// still fit into one message of 64 MiB.
+/// answer up to three times; where it is pictures, as base64 in two of them, all of
+/// that fits into [`DEFAULT_MAX_ANSWER_BYTES`].
 pub const DEFAULT_MAX_ROUND_BYTES: usize = 16 * 1024 * 1024;
+
+/// How large the answer to a round may be: with it around them, still one message of
+/// 64 MiB.
+pub const DEFAULT_MAX_ANSWER_BYTES: usize = 63 * 1024 * 1024;
+
+/// How long the logs of a round may be together, in bytes as JSON has them. They stand
+/// in the answer twice.
+pub(super) const MAX_ROUND_LOG_BYTES: usize = 2 * 1024 * 1024;
 
 /// The limits of each call of a round.
 #[derive(Debug, Clone)]
@@ -33,6 +43,9 @@ pub struct Limits {
     pub max_media_bytes: usize,
     /// Bytes of either kind over all calls of the round.
     pub max_round_bytes: usize,
+    /// Bytes of the whole answer, as it is written. What comes of a call that does not
+    /// fit is left out of it.
+    pub max_answer_bytes: usize,
 }
 
 impl Default for Limits {
@@ -43,15 +56,16 @@ impl Default for Limits {
             max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
             max_media_bytes: DEFAULT_MAX_MEDIA_BYTES,
             max_round_bytes: DEFAULT_MAX_ROUND_BYTES,
+            max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES,
         }
     }
 }
 
 impl Limits {
-    /// When a call that begins now ends at the latest. A timeout beyond what the
-    /// clock can say is no limit.
+    /// When a call that begins now ends at the latest. A timeout past
+    /// [`LONGEST`](crate::wire::time_limit::LONGEST) is no limit.
     pub fn end(&self) -> Option<Instant> {
-        let timeout = Instant::now().checked_add(self.call_timeout);
+        let timeout = deadline_after(self.call_timeout);
         match (timeout, self.deadline) {
             (Some(timeout), Some(deadline)) => Some(timeout.min(deadline)),
             (timeout, deadline) => timeout.or(deadline),

@@ -15,6 +15,7 @@ mod limits;
 mod journal;
 mod collect;
 mod document;
+mod answer;
 mod execute;
 mod round;
 mod recorder;
@@ -25,8 +26,8 @@ pub use declare::{DeclareError, Declared, MAX_DECLARED_BYTES, ToolName, declare}
 pub use document::{Beside, Parts, ResultDocument};
 pub use execute::execute;
 pub use limits::{
-    DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
-    DEFAULT_MAX_ROUND_BYTES, Limits,
+    DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_MEDIA_BYTES,
+    DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_MAX_ROUND_BYTES, Limits,
 };
 pub use plan::{Plan, RejectedCall, Request};
 pub use recorder::{DEFAULT_LEASE, Recorder, Recording};

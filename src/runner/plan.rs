@@ -2,22 +2,26 @@
 //! and headers, or why it is refused.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    cell::RefCell,
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
+    sync::Arc,
 };
 
 use bytes::Bytes;
 
 use super::{
     allow_list::AllowList,
+    answer::Answer,
     limits::Limits,
     route::{self, Dialled, Names},
 };
-use crate::action::{Entry, Inputs, Registry};
+use crate::action::{ActionSchema, Entry, Inputs, Registry};
 use crate::interaction::backend::{Arguments, Dialect, ReplyCall, parse_backend, read_reply};
 use crate::wire::chunk::Kind;
+use crate::wire::name::{is_name, shown};
 use crate::wire::pb::{Backend, Interaction};
-use crate::wire::{Headers, NodeFragment, Reason, Status, headers, name::is_name, pb};
+use crate::wire::{Headers, Name, NodeFragment, Reason, Status, headers, pb};
 
 /// What a caller asks the runner for.
 #[derive(Debug, Clone, Default)]
@@ -60,20 +64,27 @@ pub struct Plan {
     pub(super) calls: Vec<PlannedCall>,
     pub(super) dialect: Option<Dialect>,
     pub(super) limits: Limits,
+    pub(super) answer: Answer,
     pub(super) previous: String,
 }
 
-/// One call of a round.
-pub(super) struct PlannedCall {
+/// What a call is known by to those who made it.
+#[derive(Debug)]
+pub(super) struct Known {
     /// The id that the results have: the model's own, or one made here.
     pub(super) id: String,
-    /// The id that the call runs under: the same where it is a name, else one made
-    /// here.
-    pub(super) run_id: String,
     /// Whether the model gave that id.
     pub(super) id_is_own: bool,
     /// What the model called, by which its provider pairs the result.
     pub(super) name: String,
+}
+
+/// One call of a round.
+pub(super) struct PlannedCall {
+    pub(super) known: Known,
+    /// The id that the call runs under: its own where that is a name, else one made
+    /// here.
+    pub(super) run_id: String,
     /// What to start, or why not.
     pub(super) start: Result<Prepared, Status>,
 }
@@ -145,7 +156,12 @@ impl Plan {
     /// The ids of the calls and the names that the model called, in the order it made
     /// them.
     pub fn calls(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.calls.iter().map(|call| (call.id.as_str(), call.name.as_str()))
+        self.calls.iter().map(|call| (call.known.id.as_str(), call.known.name.as_str()))
+    }
+
+    /// Holds the turn of results to a size, for a record of it.
+    pub(super) fn bound_turn(&self, most_bytes: usize) {
+        self.answer.bound_turn(most_bytes, self.calls.iter().map(|call| &call.known));
     }
 
     /// How many calls there are.
@@ -216,24 +232,28 @@ impl Draft {
 
     fn settle(self, registry: &Registry, dialled: &Dialled) -> Result<Plan, Status> {
         let Self { asked, ids, dialect, turn, configs, allow_list, headers, sender, limits } = self;
+        let flowing = headers.iter().filter(|(name, _)| headers::flows(name));
+        let flowing = flowing.map(|(name, value)| (name, value.clone()));
         let rules = Rules {
             registry,
             names: Names::new(registry, &configs),
             allow_list: &allow_list,
             headers: &headers,
+            flowing: Arc::new(flowing.collect()),
+            shared: RefCell::default(),
             configs: &configs,
             sender: sender.as_deref(),
             dialled,
         };
-        let calls = asked.into_iter().zip(ids).map(|(asked, CallIds { id, run_id })| PlannedCall {
-            run_id,
-            id_is_own: !asked.id.is_empty(),
-            name: asked.name.clone(),
-            start: rules.settle(asked).map(|prepared| prepared.known_as(&turn, &id)),
-            id,
+        let calls = asked.into_iter().zip(ids).map(|(asked, CallIds { id, run_id })| {
+            let (id_is_own, name) = (!asked.id.is_empty(), asked.name.clone());
+            let start = rules.settle(asked).map(|prepared| prepared.known_as(&turn, &id));
+            PlannedCall { known: Known { id, id_is_own, name }, run_id, start }
         });
-        let calls = calls.collect();
-        Ok(Plan { calls, dialect, limits, previous: turn })
+        let calls: Vec<PlannedCall> = calls.collect();
+        let known = calls.iter().map(|call| &call.known);
+        let answer = Answer::new(limits.max_answer_bytes, dialect, known)?;
+        Ok(Plan { calls, dialect, limits, answer, previous: turn })
     }
 }
 
@@ -331,7 +351,7 @@ fn ids_of(asked: &[Asked]) -> Result<Vec<CallIds>, Status> {
                 Reason::DuplicateCall,
                 format!(
                     "two calls have the id {:?}; their results could not be told apart",
-                    call.id.chars().take(255).collect::<String>()
+                    shown(&call.id)
                 ),
             ));
         }
@@ -356,6 +376,10 @@ struct Rules<'a> {
     names: Names<'a>,
     allow_list: &'a AllowList,
     headers: &'a Headers,
+    /// Those of them that reach any action.
+    flowing: Arc<Headers>,
+    /// What the calls of an action have in common.
+    shared: RefCell<HashMap<Name, Arc<Headers>>>,
     configs: &'a BTreeMap<String, pb::ActionConfig>,
     sender: Option<&'a str>,
     dialled: &'a Dialled,
@@ -377,7 +401,7 @@ impl Rules<'_> {
         // First of all: what is not allowed learns nothing, not even whether
         // the action exists.
         if !self.allow_list.allows(&action) {
-            let name: String = name.chars().take(255).collect();
+            let name = shown(&name);
             return Err(Status::of(
                 Reason::NotAllowed,
                 format!("action {name:?} is not in the list of allowed actions"),
@@ -395,12 +419,47 @@ impl Rules<'_> {
             Asking::Reply(Err(fault)) => return Err(Status::of(Reason::InvalidInput, fault)),
             Asking::Rejected(status) => return Err(status),
         };
-        let mut headers = self.headers.clone();
-        // A turn is data from elsewhere: it cannot widen its own limits.
-        let own = own.into_iter().filter(|(name, _)| !is_limit(name));
-        headers.extend(own);
-        route::autofill(&mut headers, config);
+        let headers = self.headers(entry.schema(), own, config);
+        headers::check_size(headers.iter())?;
         Ok(Prepared { entry, inputs, headers })
+    }
+
+    /// The headers of a call, as far as they reach its action: the request's, the
+    /// call's own and those that its config adds. Calls of one action share what they
+    /// have in common: there may be many of either.
+    fn headers(
+        &self,
+        schema: &ActionSchema,
+        own: BTreeMap<String, Bytes>,
+        config: Option<&pb::ActionConfig>,
+    ) -> Headers {
+        let taken = |name: &str| {
+            // A turn is data from elsewhere: neither its calls nor its configs can
+            // widen its limits.
+            !is_limit(name) && schema.takes_header(&name.to_ascii_lowercase())
+        };
+        let mut shared = self.shared.borrow_mut();
+        let shared = shared.entry(schema.name().clone()).or_insert_with(|| {
+            let mut headers = Headers::over(self.flowing.clone());
+            for header in schema.headers() {
+                if let Some(value) = self.headers.value(&header.name) {
+                    headers.set(&header.name, value.clone());
+                }
+            }
+            let mut filled = Headers::over(Arc::new(headers));
+            for (name, value) in route::autofills(config).filter(|(name, _)| taken(name)) {
+                filled.set(name, value.clone());
+            }
+            Arc::new(filled)
+        });
+        let mut headers = Headers::over(shared.clone());
+        // What a config adds goes before what the call says.
+        let filled =
+            |name: &str| route::autofills(config).any(|(set, _)| set.eq_ignore_ascii_case(name));
+        for (name, value) in own.into_iter().filter(|(name, _)| taken(name) && !filled(name)) {
+            headers.set(&name, value);
+        }
+        headers
     }
 }
 

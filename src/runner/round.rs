@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{collect::Collected, document::ResultDocument};
-use crate::interaction::backend::{Dialect, Outcome, ToolResult, backend_name, messages};
+use super::{answer::tool_result, collect::Collected, plan::Known};
+use crate::interaction::backend::{Dialect, backend_name, messages};
 use crate::wire::chunk::JSON;
 use crate::wire::pb::{Interaction, NodeFragments, Role};
 use crate::wire::{Chunk, Status, pb};
@@ -44,9 +44,7 @@ pub struct CallResult {
 
 /// A call and what it came to.
 pub(super) struct Ended {
-    pub(super) id: String,
-    pub(super) id_is_own: bool,
-    pub(super) name: String,
+    pub(super) known: Known,
     pub(super) collected: Collected,
 }
 
@@ -63,18 +61,12 @@ impl Round {
         let mut tool_results = Vec::with_capacity(calls.len());
         let mut action_outputs = BTreeMap::new();
         for call in calls {
-            let Ended { id, id_is_own, name, collected } = call;
+            let Ended { known, collected } = call;
             let Collected { status, log, fragments, document } = collected;
             if let Some(dialect) = dialect {
-                let outcome = match document {
-                    Some(ResultDocument { text, is_json: _, images }) => {
-                        Outcome::Done { text, images }
-                    }
-                    None => Outcome::Failed(status.summary()),
-                };
-                let id = (id_is_own || dialect.needs_id()).then(|| id.clone());
-                tool_results.push(ToolResult { id, name: name.clone(), outcome });
+                tool_results.push(tool_result(dialect, &known, &status, document));
             }
+            let Known { id, id_is_own: _, name } = known;
             action_outputs.insert(id.clone(), NodeFragments { fragments });
             results.push(CallResult { id, name, status, log });
         }

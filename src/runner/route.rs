@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::action::{Entry, Registry, registry::undiallable, tool_name};
-use crate::wire::{Headers, Reason, Status, pb};
+use crate::wire::{Reason, Status, pb};
 
 /// How many servers are asked at once for the actions of one turn.
 const DIALLED_AT_ONCE: usize = 16;
@@ -105,11 +106,11 @@ pub(super) fn entry(
     }
 }
 
-/// Sets the headers that a config adds.
-pub(super) fn autofill(headers: &mut Headers, config: Option<&pb::ActionConfig>) {
-    for (name, value) in config.iter().flat_map(|config| &config.header_autofills) {
-        headers.set(name, value.clone());
-    }
+/// The headers that a config adds.
+pub(super) fn autofills(
+    config: Option<&pb::ActionConfig>,
+) -> impl Iterator<Item = (&String, &Bytes)> {
+    config.into_iter().flat_map(|config| &config.header_autofills)
 }
 
 /// The session that a peer's address means.

@@ -5,7 +5,8 @@ use crate::action::{
     schema::{MAX_SCHEMA_TEXT, Ports, Runnable},
 };
 use crate::runner::AllowList;
-use crate::wire::{Reason, Status, name::is_name, pb};
+use crate::wire::name::{is_name, shown};
+use crate::wire::{Reason, Status, pb};
 
 /// How many actions a page has unless the caller says.
 const DEFAULT_PAGE: usize = 500;
@@ -77,8 +78,7 @@ pub(super) fn describe(
     let pb::GetActionRequest { name, all_ports, include_document } = request;
     let entry = registry.entry(&name).or_else(|| registry.entry_of_tool(&name));
     let entry = entry.ok_or_else(|| {
-        let name: String = name.chars().take(255).collect();
-        Status::of(Reason::UnknownAction, format!("there is no action {name:?}"))
+        Status::of(Reason::UnknownAction, format!("there is no action {:?}", shown(&name)))
     })?;
     let ports = ports(all_ports);
     Ok(pb::GetActionResponse {

@@ -8,7 +8,7 @@ use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
 use crate::runner::AllowList;
 use crate::session::RunNodes;
-use crate::wire::{Headers, Reason, Status, headers};
+use crate::wire::{Headers, Reason, Status, headers, time_limit::deadline_after};
 
 /// A caller's headers and limits.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +89,7 @@ impl Caller {
 
     /// When the RPC is over: the earliest of what the caller said.
     pub(super) fn end(&self) -> Option<Instant> {
-        let rpc = self.grpc_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let rpc = self.grpc_timeout.and_then(deadline_after);
         earliest(rpc, self.deadline)
     }
 
@@ -98,9 +98,9 @@ impl Caller {
     /// for the answer.
     pub(super) fn end_of_work(&self) -> Option<Instant> {
         const MOST_KEPT: Duration = Duration::from_millis(500);
-        let rpc = self.grpc_timeout.and_then(|timeout| {
-            Instant::now().checked_add(timeout - (timeout / 10).min(MOST_KEPT))
-        });
+        let rpc = self
+            .grpc_timeout
+            .and_then(|timeout| deadline_after(timeout - (timeout / 10).min(MOST_KEPT)));
         earliest(rpc, self.deadline)
     }
 }

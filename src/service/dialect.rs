@@ -2,8 +2,8 @@
 
 use super::start::invalid;
 use crate::interaction::backend::Dialect;
-use crate::wire::Status;
 use crate::wire::pb::Backend;
+use crate::wire::{Status, name::start_of};
 
 /// The shape that a backend and the name of one of its dialects mean; `field` is
 /// where the backend stands.
@@ -17,8 +17,6 @@ pub(super) fn dialect(field: &str, backend: i32, name: &str) -> Result<Dialect, 
     if known == Backend::Unspecified {
         return Err(invalid(format!("{field}: required")));
     }
-    Dialect::named(known, name).ok_or_else(|| {
-        let name: String = name.chars().take(64).collect();
-        invalid(format!("dialect: the backend has no {name:?}"))
-    })
+    Dialect::named(known, name)
+        .ok_or_else(|| invalid(format!("dialect: the backend has no {:?}", start_of(name, 64))))
 }

@@ -11,7 +11,7 @@ use crate::interaction::{
 use crate::wire::pb::{
     self, normalize_interaction_request::Body, normalized_part::Part as PartMessage,
 };
-use crate::wire::{Chunk, Reason, Status};
+use crate::wire::{Chunk, Reason, Status, weight::MAX_WEIGHT};
 
 /// How large a kept conversation may be that is converted at once, in bytes: what
 /// it becomes must fit into one message.
@@ -70,7 +70,7 @@ pub(super) async fn kept(
 ) -> Result<Vec<Interaction>, Status> {
     let mut turns = vec![];
     let mut position = 0;
-    let mut bytes = 0_usize;
+    let (mut bytes, mut weight) = (0_usize, 0);
     loop {
         let page = store.list(conversation, After::position(position)).await?;
         let Some(last) = page.last() else { return Ok(turns) };
@@ -86,7 +86,13 @@ pub(super) async fn kept(
                     format!("the conversation has more than {MOST_BYTES} bytes"),
                 ));
             }
-            turns.push(stored.interaction()?);
+            let (turn, of_turn) = stored.weighed()?;
+            weight += of_turn;
+            if weight > MAX_WEIGHT {
+                let message = "the conversation holds more parts than one message may";
+                return Err(Status::of(Reason::HistoryTooLarge, message));
+            }
+            turns.push(turn);
         }
     }
 }

@@ -78,12 +78,9 @@ impl InteractionService for InteractionApi {
         let store = self.store()?;
         let after = After { count: page(page_size), ..After::position(after_position) };
         let page = store.list(&conversation, after).await.map_err(Status::from)?;
-        let last = page.last().map_or(after_position, |last| last.position);
         let length = store.conversation(&conversation).await.map_err(Status::from)?.length;
-        let records = page
-            .into_iter()
-            .map(|stored| records::message(conversation.as_str(), stored, form))
-            .collect::<Result<_, _>>()?;
+        let records = records::page(conversation.as_str(), page, form)?;
+        let last = records.last().map_or(after_position, |last| last.position);
         let next_after_position = if last < length { last } else { 0 };
         Ok(Response::new(pb::ListInteractionsResponse { records, next_after_position }))
     }

@@ -1,5 +1,6 @@
 //! The gRPC services: requests become what the rooms below understand, and what
-//! they answer becomes responses. No logic of their own.
+//! they answer becomes responses. No rules of their own, but for how much one response
+//! holds: pages, and what is kept of a conversation.
 
 mod refusals;
 mod caller;

@@ -17,7 +17,7 @@ use crate::action::{
 use crate::node::{Piece, Writer};
 use crate::runner::ResultDocument;
 use crate::wire::pb::{call_action_request::Message, call_action_response, stream_action_response};
-use crate::wire::{NodeFragment, Reason, Status, pb};
+use crate::wire::{NodeFragment, Reason, Status, name::shown, pb};
 
 /// Waits for all that a call puts out.
 pub(super) async fn run_to_end(started: Started) -> Result<pb::RunActionResponse, Status> {
@@ -223,7 +223,7 @@ async fn write(
         )),
         None => Err(Status::of(
             Reason::UndeclaredInput,
-            format!("there is no input {:?}", fragment.id.chars().take(255).collect::<String>()),
+            format!("there is no input {:?}", shown(&fragment.id)),
         )),
     }
 }

@@ -10,7 +10,7 @@ use crate::wire::pb::{
     self, RecordForm, append_interaction_request as append, interaction_record::Body,
     validate_interaction_request as validation,
 };
-use crate::wire::{Reason, Status};
+use crate::wire::{Reason, Status, weight::MAX_WEIGHT};
 
 /// The interaction of an append.
 pub(super) fn read(body: Option<append::Body>) -> Result<Record, Status> {
@@ -29,25 +29,56 @@ pub(super) fn form(number: i32) -> Result<RecordForm, Status> {
     form.map_err(|_| invalid(format!("form: {number} is no form that is known here")))
 }
 
+/// The records of a page; fewer where they would take too much memory together.
+pub(super) fn page(
+    conversation: &str,
+    stored: Vec<Stored>,
+    form: RecordForm,
+) -> Result<Vec<pb::InteractionRecord>, Status> {
+    let mut records = vec![];
+    let mut left = MAX_WEIGHT;
+    for stored in stored {
+        let (body, weight) = body(&stored, form)?;
+        if weight > left && !records.is_empty() {
+            break;
+        }
+        left = left.saturating_sub(weight);
+        records.push(record(conversation, stored, body));
+    }
+    Ok(records)
+}
+
 pub(super) fn message(
     conversation: &str,
     stored: Stored,
     form: RecordForm,
 ) -> Result<pb::InteractionRecord, Status> {
-    let body = match form {
-        RecordForm::Decoded => Body::Interaction(stored.interaction()?),
-        RecordForm::Unspecified | RecordForm::Encoded => Body::Encoded(pb::EncodedInteraction {
-            media_type: stored.media_type,
-            data: stored.bytes,
-        }),
-    };
-    Ok(pb::InteractionRecord {
+    let (body, _) = body(&stored, form)?;
+    Ok(record(conversation, stored, body))
+}
+
+/// A record in a form, and what that weighs.
+fn body(stored: &Stored, form: RecordForm) -> Result<(Body, usize), Status> {
+    Ok(match form {
+        RecordForm::Decoded => {
+            let (interaction, weight) = stored.weighed()?;
+            (Body::Interaction(interaction), weight)
+        }
+        RecordForm::Unspecified | RecordForm::Encoded => {
+            let (media_type, data) = (stored.media_type.clone(), stored.bytes.clone());
+            (Body::Encoded(pb::EncodedInteraction { media_type, data }), 0)
+        }
+    })
+}
+
+fn record(conversation: &str, stored: Stored, body: Body) -> pb::InteractionRecord {
+    pb::InteractionRecord {
         conversation: conversation.to_owned(),
         position: stored.position,
         id: stored.id,
         appended_at: Some(timestamp(stored.appended_at_millis)),
         body: Some(body),
-    })
+    }
 }
 
 pub(super) fn fork(fork: Fork) -> pb::Fork {

@@ -6,10 +6,7 @@ use futures::Stream;
 use prost::Message as _;
 use tokio::sync::mpsc;
 
-use super::{
-    caller::Caller,
-    start::{duration, invalid},
-};
+use super::{caller::Caller, start::invalid};
 use crate::action::{Registry, Scope};
 use crate::interaction::{
     backend::{Dialect, read_reply},
@@ -17,13 +14,12 @@ use crate::interaction::{
     store::{ConversationName, Record},
 };
 use crate::runner::{
-    CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES,
-    DEFAULT_MAX_ROUND_BYTES, Limits, Plan, Recorder, Recording, RejectedCall, Request, Round,
-    execute,
+    CallEvent, DEFAULT_CALL_TIMEOUT, DEFAULT_MAX_MEDIA_BYTES, DEFAULT_MAX_OUTPUT_BYTES, Limits,
+    Plan, Recorder, Recording, RejectedCall, Request, Round, execute,
 };
 use crate::wire::chunk::JSON;
 use crate::wire::pb::{Backend, Interaction, stream_actions_from_interaction_response::Event};
-use crate::wire::{Chunk, Reason, Status, headers, pb};
+use crate::wire::{Chunk, Reason, Status, headers, pb, time_limit};
 
 /// How many events of a round wait for a caller that reads slowly.
 const EVENTS_WAITING: usize = 64;
@@ -86,7 +82,7 @@ pub(super) async fn plan(
     }
     let call_timeout = match call_timeout {
         None => DEFAULT_CALL_TIMEOUT,
-        Some(timeout) => duration("call_timeout", timeout)?,
+        Some(timeout) => time_limit::read("call_timeout", timeout)?,
     };
     let backend = Backend::try_from(backend)
         .map_err(|_| invalid(format!("backend: {backend} is no backend that is known here")))?;
@@ -103,7 +99,7 @@ pub(super) async fn plan(
             deadline: caller.end_of_work(),
             max_output_bytes: max_output_bytes.map_or(DEFAULT_MAX_OUTPUT_BYTES, |n| n as usize),
             max_media_bytes: max_media_bytes.map_or(DEFAULT_MAX_MEDIA_BYTES, |n| n as usize),
-            max_round_bytes: DEFAULT_MAX_ROUND_BYTES,
+            ..Limits::default()
         },
         backend: Some(backend).filter(|backend| *backend != Backend::Unspecified),
         rejected: rejected.collect(),

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
@@ -15,6 +14,7 @@ use crate::action::{Call, Inputs, Run, Scope, inputs::Opening};
 use crate::interaction::backend::Arguments;
 use crate::runner::DEFAULT_CALL_TIMEOUT;
 use crate::session::{Reachable, RunNodes};
+use crate::wire::time_limit::{self, deadline_after};
 use crate::wire::{NodeFragment, Reason, Status, json_weight, pb};
 
 /// The fields that RunAction, StreamAction and CallAction's start share.
@@ -82,7 +82,7 @@ fn begin(
 ) -> Result<Started, Status> {
     let Start { action, arguments, arguments_json, inputs, headers, timeout } = start;
     let timeout = match timeout {
-        Some(timeout) => Some(duration("timeout", timeout)?),
+        Some(timeout) => Some(time_limit::read("timeout", timeout)?),
         None => default_timeout,
     };
     caller.add_headers(headers)?;
@@ -117,33 +117,24 @@ fn begin(
     } else {
         Inputs::from_fragments(entry.schema(), &[], inputs)?
     };
-    let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let end = timeout.and_then(deadline_after);
     let deadline = earliest(end, caller.end());
     let id = Uuid::new_v4().simple().to_string();
     let call = Call { id, entry, inputs, headers: caller.headers, deadline };
-    let run = place.scope.clone().at(caller.depth).start(call)?;
     let reachable = match (caller.run_id, &place.runs) {
         (None, _) => None,
-        (Some(id), Some(runs)) => Some(runs.open(id, &run)?),
+        (Some(id), Some(runs)) => Some(runs.reserve(id)?),
         (Some(_), None) => {
             return Err(Status::of(Reason::Unsupported, "runs cannot be reached at this server"));
         }
     };
+    let run = place.scope.clone().at(caller.depth).start(call)?;
+    if let Some(reachable) = &reachable {
+        reachable.open(&run);
+    }
     Ok(Started { run, _reachable: reachable })
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> Status {
     Status::of(Reason::InvalidRequest, message)
-}
-
-/// A duration of a request.
-pub(super) fn duration(field: &str, duration: pbjson_types::Duration) -> Result<Duration, Status> {
-    let seconds = u64::try_from(duration.seconds).ok();
-    let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
-    match (seconds, nanos) {
-        (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
-        _ => Err(invalid(format!(
-            "{field}: a duration cannot be negative, and its nanos go up to 999,999,999"
-        ))),
-    }
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::action::registry::unattached;
 use crate::action::schema::{Ports, Runnable};
 use crate::action::{ActionSchema, Entry, Handlers, Peers, Registry};
-use crate::wire::{Name, Reason, Status, pb};
+use crate::wire::{Name, Reason, Status, name::shown, pb};
 
 /// How many sessions a service keeps, unless it says otherwise.
 pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
@@ -202,7 +202,7 @@ impl Directory {
             core,
             SessionParts {
                 id: id.clone(),
-                peer: peer.chars().take(255).collect(),
+                peer: shown(&peer).to_owned(),
                 registry: self.registry.clone(),
                 handlers: self.handlers.clone(),
                 publications: self.own.clone(),
@@ -258,10 +258,7 @@ impl Peers for Directory {
             }
             None => Err(Status::of(
                 Reason::UnknownAction,
-                format!(
-                    "session {session:?} has no action {:?}",
-                    action.chars().take(255).collect::<String>()
-                ),
+                format!("session {session:?} has no action {:?}", shown(action)),
             )),
         }
     }
@@ -272,7 +269,7 @@ impl Publications for Directory {
         // Compiled before the lock, which every session shares.
         let mut bytes = 0;
         let compiled = actions.into_iter().enumerate().map(|(before, message)| {
-            let name: String = message.name.chars().take(255).collect();
+            let name = shown(&message.name).to_owned();
             bytes += message.encoded_len();
             let schema = if before >= MAX_PUBLISHED || bytes > MAX_PUBLISHED_BYTES {
                 Err(too_much(&name))

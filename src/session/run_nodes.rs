@@ -13,7 +13,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::action::Run;
 use crate::node::{Node, WhenRead};
-use crate::wire::{Headers, Reason, Status, headers, name::is_name};
+use crate::wire::{
+    Headers, Reason, Status, headers,
+    name::{is_name, shown},
+};
 
 /// How long a node is kept after it was closed, and how long one of a session
 /// waits for a writer that left.
@@ -38,7 +41,8 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    runs: HashMap<String, Ports>,
+    /// `None` for one that is yet to begin.
+    runs: HashMap<String, Option<Ports>>,
     /// Those that are over, in the order in which they ended.
     over: VecDeque<Over>,
     /// What the nodes of those hold.
@@ -79,13 +83,12 @@ impl RunNodes {
         id.map(Some).ok_or_else(|| Status::of(Reason::InvalidRequest, message))
     }
 
-    /// Lets the ports of a run be reached, until the answer is dropped and [`KEPT`]
-    /// has passed.
+    /// Takes the id of a run that is to begin, so that nothing runs whose id is refused.
     ///
     /// # Errors
     /// ALREADY_EXISTS where the id is taken, RESOURCE_EXHAUSTED past
     /// [`MAX_RUNS`].
-    pub fn open(&self, id: String, run: &Run) -> Result<Reachable, Status> {
+    pub fn reserve(&self, id: String) -> Result<Reachable, Status> {
         let mut state = self.0.state.lock();
         if state.runs.len() >= MAX_RUNS && !state.let_go_of_first() {
             let message = format!("{MAX_RUNS} runs can be reached already, the most there may be");
@@ -95,10 +98,7 @@ impl RunNodes {
             hash_map::Entry::Occupied(_) => {
                 return Err(Status::of(Reason::NameTaken, "another run has that id"));
             }
-            hash_map::Entry::Vacant(free) => free.insert(Ports {
-                inputs: run.input_nodes().map(|(port, node)| (port.to_owned(), node)).collect(),
-                outputs: run.output_nodes().map(kept).collect(),
-            }),
+            hash_map::Entry::Vacant(free) => free.insert(None),
         };
         Ok(Reachable { nodes: self.clone(), id })
     }
@@ -114,7 +114,7 @@ impl RunNodes {
     /// NOT_FOUND where there is no such run or port, or none any more.
     pub fn output(&self, run: &str, port: &str) -> Result<Node, Status> {
         let state = self.0.state.lock();
-        let node = state.runs.get(run).and_then(|ports| ports.outputs.get(port));
+        let node = state.ports(run).and_then(|ports| ports.outputs.get(port));
         node.cloned().ok_or_else(|| unknown("output", port))
     }
 
@@ -124,13 +124,17 @@ impl RunNodes {
     /// As [`output`](Self::output).
     pub fn input(&self, run: &str, port: &str) -> Result<Node, Status> {
         let state = self.0.state.lock();
-        let node = state.runs.get(run).and_then(|ports| ports.inputs.get(port));
+        let node = state.ports(run).and_then(|ports| ports.inputs.get(port));
         node.cloned().ok_or_else(|| unknown("input", port))
     }
 
     fn ended(&self, id: &str) {
         let mut state = self.0.state.lock();
-        let Some(ports) = state.runs.get_mut(id) else { return };
+        let Some(Some(ports)) = state.runs.get_mut(id) else {
+            // It never began.
+            state.runs.remove(id);
+            return;
+        };
         // Nobody reads any more what was written to it.
         ports.inputs.values_mut().for_each(|input| *input = Node::of_pieces(vec![]));
         let bytes = ports.outputs.values().map(Node::held_bytes).sum();
@@ -167,6 +171,10 @@ impl RunNodes {
 }
 
 impl State {
+    fn ports(&self, run: &str) -> Option<&Ports> {
+        self.runs.get(run)?.as_ref()
+    }
+
     /// Lets go of the run that ended first; false where none has ended.
     fn let_go_of_first(&mut self) -> bool {
         let Some(first) = self.over.pop_front() else { return false };
@@ -176,10 +184,22 @@ impl State {
     }
 }
 
-/// A run whose ports can be reached. Drop it after the run.
+/// The id of a run, whose ports can be reached once it was opened and for as long as
+/// [`KEPT`] after this is dropped. Drop it after the run.
 pub struct Reachable {
     nodes: RunNodes,
     id: String,
+}
+
+impl Reachable {
+    /// Lets the ports of the run be reached, before its first event is taken.
+    pub fn open(&self, run: &Run) {
+        let ports = Ports {
+            inputs: run.input_nodes().map(|(port, node)| (port.to_owned(), node)).collect(),
+            outputs: run.output_nodes().map(kept).collect(),
+        };
+        self.nodes.0.state.lock().runs.insert(self.id.clone(), Some(ports));
+    }
 }
 
 impl Drop for Reachable {
@@ -195,7 +215,7 @@ fn kept((port, node): (&str, Node)) -> (String, Node) {
 }
 
 fn unknown(kind: &str, port: &str) -> Status {
-    let port: String = port.chars().take(255).collect();
+    let port = shown(port);
     Status::of(Reason::UnknownNode, format!("no run of that id has an {kind} {port:?} here"))
 }
 
@@ -230,10 +250,29 @@ mod tests {
         RunNodes::new(TaskTracker::new(), CancellationToken::new())
     }
 
+    fn open(nodes: &RunNodes, id: String, run: &Run) -> Result<Reachable, Status> {
+        let reachable = nodes.reserve(id)?;
+        reachable.open(run);
+        Ok(reachable)
+    }
+
+    #[tokio::test]
+    async fn an_id_is_taken_before_its_run_begins_and_free_again_where_it_does_not() {
+        let nodes = nodes();
+        let reserved = nodes.reserve("r".into()).expect("is free");
+        assert_eq!(nodes.reserve("r".into()).err().expect("is taken").reason, Reason::NameTaken);
+        assert_eq!(nodes.output("r", "o").expect_err("is not there").reason, Reason::UnknownNode);
+        drop(reserved);
+        let begun = open(&nodes, "r".into(), &run().await).expect("is free");
+        assert!(nodes.output("r", "o").is_ok());
+        drop(begun);
+        assert_eq!(nodes.reserve("r".into()).err().expect("is kept").reason, Reason::NameTaken);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_run_is_kept_for_its_time_and_no_longer() {
         let nodes = nodes();
-        drop(nodes.open("r".into(), &run().await).expect("is free"));
+        drop(open(&nodes, "r".into(), &run().await).expect("is free"));
         tokio::time::sleep(KEPT - KEPT / 100).await;
         assert!(nodes.output("r", "o").is_ok());
         tokio::time::sleep(KEPT / 50).await;
@@ -247,7 +286,7 @@ mod tests {
     async fn what_is_kept_has_a_bound_and_the_oldest_go_first() {
         let nodes = nodes();
         for at in 0..=MAX_KEPT_BYTES / BYTES {
-            drop(nodes.open(format!("r{at}"), &run().await).expect("is free"));
+            drop(open(&nodes, format!("r{at}"), &run().await).expect("is free"));
         }
         assert!(nodes.0.state.lock().kept_bytes <= MAX_KEPT_BYTES);
         assert!(nodes.output("r0", "o").is_err());
@@ -257,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn runs_that_go_on_are_not_let_go_for_others() {
         let (nodes, run) = (nodes(), run().await);
-        let open = |at: usize| nodes.open(format!("r{at}"), &run);
+        let open = |at: usize| open(&nodes, format!("r{at}"), &run);
         let mut reachable: Vec<_> = (0..MAX_RUNS).map(|at| open(at).expect("is free")).collect();
         assert_eq!(open(MAX_RUNS).err().expect("is full").reason, Reason::SessionLimit);
         reachable.swap_remove(7);

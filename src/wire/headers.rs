@@ -2,22 +2,25 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Reason, Status};
+use super::{Reason, Status, time_limit::deadline_after};
 
 /// The deadline header: decimal milliseconds since the Unix epoch.
 pub const DEADLINE: &str = "x-a11-deadline";
 /// The allow-list header: patterns separated by commas.
 pub const ALLOWED_LLM_ACTIONS: &str = "x-a11-allowed-llm-actions";
-/// The request metadata that names the caller's own session.
+/// The request metadata that names the caller's own session. Who knows it can call
+/// what the session hosts, and reach its nodes: it goes to no action.
 pub const SESSION: &str = "x-a11-session";
 /// The key of a model's call, the same each time the same turn is run: by it a
-/// handler knows a call again. It is of one call, and flows no further.
+/// handler knows a call again. It is of one call, and does not flow on.
 pub const IDEMPOTENCY_KEY: &str = "x-a11-idempotency-key";
 
 /// The id under which a call's ports can be reached, chosen by its caller. Who
@@ -36,22 +39,39 @@ pub const MAX_BYTES: usize = 64 * 1024;
 pub const OVERHEAD_BYTES: usize = 32;
 
 /// Header name (lower case) → value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Headers(BTreeMap<String, Bytes>);
+#[derive(Clone, Default)]
+pub struct Headers {
+    /// What many have in common; those here go before it.
+    under: Option<Arc<Headers>>,
+    /// `None`: not there, whatever is under it.
+    own: BTreeMap<String, Option<Bytes>>,
+}
 
 impl Headers {
+    /// These, over others that many have in common and that are not copied.
+    pub fn over(under: Arc<Self>) -> Self {
+        Self { under: Some(under), own: BTreeMap::new() }
+    }
+
     /// Sets a header, replacing one of that name whatever its case.
     pub fn set(&mut self, name: &str, value: impl Into<Bytes>) {
-        self.0.insert(name.to_ascii_lowercase(), value.into());
+        self.own.insert(name.to_ascii_lowercase(), Some(value.into()));
     }
 
     /// The value of a header, whatever the case of `name`.
     pub fn value(&self, name: &str) -> Option<&Bytes> {
-        match self.0.get(name) {
+        match self.found(name) {
             None if name.bytes().any(|b| b.is_ascii_uppercase()) => {
-                self.0.get(&name.to_ascii_lowercase())
+                self.found(&name.to_ascii_lowercase())
             }
             found => found,
+        }
+    }
+
+    fn found(&self, name: &str) -> Option<&Bytes> {
+        match self.own.get(name) {
+            Some(value) => value.as_ref(),
+            None => self.under.as_ref()?.found(name),
         }
     }
 
@@ -87,17 +107,44 @@ impl Headers {
 
     /// The headers by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Bytes)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        let mut all = BTreeMap::new();
+        self.gather(&mut all);
+        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    fn gather<'a>(&'a self, all: &mut BTreeMap<&'a str, Option<&'a Bytes>>) {
+        if let Some(under) = &self.under {
+            under.gather(all);
+        }
+        all.extend(self.own.iter().map(|(name, value)| (name.as_str(), value.as_ref())));
     }
 
     /// Removes a header.
     pub fn remove(&mut self, name: &str) {
-        self.0.remove(&name.to_ascii_lowercase());
+        let name = name.to_ascii_lowercase();
+        match self.under.as_ref().and_then(|under| under.found(&name)) {
+            Some(_) => drop(self.own.insert(name, None)),
+            None => drop(self.own.remove(&name)),
+        }
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.iter().next().is_none()
+    }
+}
+
+impl PartialEq for Headers {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Headers {}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
@@ -108,7 +155,7 @@ pub fn deadline(text: &str) -> Option<Option<Instant>> {
     let millis: u64 = text.parse().ok()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_millis(millis).saturating_sub(now);
-    Some(Instant::now().checked_add(left))
+    Some(deadline_after(left))
 }
 
 /// Holds the headers of a call against [`MAX_BYTES`].
@@ -127,9 +174,20 @@ pub fn check_size<'a>(
     Err(Status::of(Reason::InvalidRequest, message))
 }
 
-/// Whether a header flows into nested calls without being declared there.
+/// Whether a header reaches actions that do not declare it.
 pub fn flows(name: &str) -> bool {
-    (name.starts_with("x-a11-") && name != RUN) || name.starts_with("x-otel-")
+    (name.starts_with("x-a11-") && !is_held_back(name)) || name.starts_with("x-otel-")
+}
+
+/// Whether a header of a call goes to the calls made for it, too.
+pub fn flows_on(name: &str) -> bool {
+    flows(name) && name != IDEMPOTENCY_KEY
+}
+
+/// Whether a header is for the service alone, and reaches no action, declared or not:
+/// who knows its value is let in by it.
+pub fn is_held_back(name: &str) -> bool {
+    name == RUN || name == SESSION
 }
 
 impl<N: AsRef<str>, V: Into<Bytes>> FromIterator<(N, V)> for Headers {
@@ -158,5 +216,20 @@ mod tests {
         headers.set("x-TENANT", "b");
         assert_eq!(headers.text("X-tenant"), Some("b"));
         assert_eq!(headers.iter().count(), 1);
+    }
+
+    #[test]
+    fn headers_go_before_those_under_them() {
+        let under = Arc::new(Headers::from_iter([("a", "1"), ("b", "2"), ("c", "3")]));
+        let mut headers = Headers::over(under);
+        headers.set("B", "own");
+        headers.remove("C");
+        headers.set("d", "4");
+        headers.remove("d");
+        assert_eq!(headers, Headers::from_iter([("a", "1"), ("b", "own")]));
+        assert_eq!((headers.text("A"), headers.text("c")), (Some("1"), None));
+        headers.set("c", "again");
+        assert_eq!(headers.text("c"), Some("again"));
+        assert!(Headers::over(Arc::default()).is_empty());
     }
 }

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::status::{Code, Reason, Status};
+use super::status::{Code, Status};
 
 /// The most that one text weighs. What weighs one takes up to 130 bytes as values,
 /// measured, while they are read; at the most that is 140 MB beside their texts.
@@ -26,13 +26,7 @@ pub struct TooManyValues;
 impl From<TooManyValues> for Status {
     /// As a message that is too heavy is refused: RESOURCE_EXHAUSTED.
     fn from(error: TooManyValues) -> Self {
-        let message = error.to_string();
-        Self {
-            code: Code::ResourceExhausted,
-            reason: Reason::Unspecified,
-            message,
-            details: vec![],
-        }
+        Self::without_reason(Code::ResourceExhausted, error.to_string())
     }
 }
 
@@ -46,7 +40,27 @@ pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
     if json.len() <= MAX_WEIGHT / OBJECT_WEIGHT {
         return Ok(());
     }
-    let mut weight = 0;
+    add(0, json).map(drop)
+}
+
+/// What several texts weigh whose values are held together.
+#[derive(Debug, Default)]
+pub struct Weight(usize);
+
+impl Weight {
+    /// Adds one more of them.
+    ///
+    /// # Errors
+    /// Where all of them together hold more than one text may.
+    pub fn add(&mut self, json: &[u8]) -> Result<(), TooManyValues> {
+        // The value itself weighs one, whatever it is.
+        self.0 = add(self.0 + 1, json)?;
+        Ok(())
+    }
+}
+
+/// A weight with what a text adds to it.
+fn add(mut weight: usize, json: &[u8]) -> Result<usize, TooManyValues> {
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         weight += match byte {
@@ -70,7 +84,7 @@ pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
             return Err(TooManyValues);
         }
     }
-    Ok(())
+    Ok(weight)
 }
 
 /// Reads a JSON text into values, unless it would take too much memory.

@@ -14,6 +14,7 @@ pub mod headers;
 pub mod name;
 pub mod peer;
 pub mod status;
+pub mod time_limit;
 pub mod weight;
 pub mod json_weight;
 pub mod codec;

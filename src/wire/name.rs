@@ -39,6 +39,19 @@ pub fn is_name(text: &str) -> bool {
     check(text).is_ok()
 }
 
+/// A text that should be a name, as messages show it: as long as a name may be.
+pub fn shown(text: &str) -> &str {
+    start_of(text, MAX_NAME_LEN)
+}
+
+/// The first characters of a text, all of them where there are no more.
+pub fn start_of(text: &str, most_chars: usize) -> &str {
+    match text.char_indices().nth(most_chars) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
@@ -64,7 +77,7 @@ pub enum NameError {
 fn check(text: &str) -> Result<(), NameError> {
     let bytes = text.as_bytes();
     let edge = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let shown = || text.chars().take(64).collect::<String>();
+    let shown = || start_of(text, 64).to_owned();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
         return Err(NameError::Empty);
     };
@@ -139,6 +152,13 @@ mod tests {
         check("a b", false);
         check("ünïcode", false);
         check("functions.x:0", false);
+    }
+
+    #[test]
+    fn a_long_text_is_shown_as_far_as_a_name_goes() {
+        assert_eq!(shown(&"é".repeat(300)), "é".repeat(255));
+        assert_eq!(shown("functions.x:0"), "functions.x:0");
+        assert_eq!(start_of("éa", 2), "éa");
     }
 
     #[test]

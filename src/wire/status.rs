@@ -46,9 +46,34 @@ impl Status {
         Self { code: code_of(reason), reason, message: message.into(), details: vec![] }
     }
 
+    /// A failure of what carries messages, before anything has read one.
+    pub fn without_reason(code: Code, message: impl Into<String>) -> Self {
+        Self { code, reason: Reason::Unspecified, message: message.into(), details: vec![] }
+    }
+
     /// A handler's own failure.
     pub fn handler(code: Code, message: impl Into<String>) -> Self {
         Self { code, reason: Reason::HandlerFailed, message: message.into(), details: vec![] }
+    }
+
+    /// As it goes on the wire: the message cut to [`MAX_MESSAGE_BYTES`], with a notice,
+    /// and details left out that do not fit.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        let Self { code, reason, message, mut details } = self;
+        let mut room = MAX_DETAILS_BYTES;
+        details.retain(|detail| {
+            let fits = detail.len() <= room;
+            if fits {
+                room -= detail.len();
+            }
+            fits
+        });
+        let message = match cut(&message) {
+            Cow::Borrowed(_) => message,
+            Cow::Owned(cut) => cut,
+        };
+        Self { code, reason, message, details }
     }
 
     /// Whether it means success.
@@ -166,13 +191,13 @@ fn cut_to(text: &str, most: usize, cost: impl Fn(u8) -> usize) -> Cow<'_, str> {
     }
     let notice = format!("… [cut, {} bytes in all]", text.len());
     let mut room = most.saturating_sub(cost_of(&notice));
-    let fits = |(_, character): &(usize, char)| {
+    let is_past = |(_, character): &(usize, char)| {
         let cost = cost_of(character.encode_utf8(&mut [0; 4]));
-        let fits = cost <= room;
+        let is_past = cost > room;
         room = room.saturating_sub(cost);
-        !fits
+        is_past
     };
-    let end = text.char_indices().find(fits).map_or(text.len(), |(end, _)| end);
+    let end = text.char_indices().find(is_past).map_or(text.len(), |(end, _)| end);
     Cow::Owned(format!("{}{notice}", &text[..end]))
 }
 
@@ -181,19 +206,7 @@ const MAX_DETAILS_BYTES: usize = 4096;
 
 impl From<Status> for pb::Status {
     fn from(status: Status) -> Self {
-        let Status { code, reason, message, mut details } = status;
-        let mut room = MAX_DETAILS_BYTES;
-        details.retain(|detail| {
-            let fits = detail.len() <= room;
-            if fits {
-                room -= detail.len();
-            }
-            fits
-        });
-        let message = match cut(&message) {
-            Cow::Borrowed(_) => message,
-            Cow::Owned(cut) => cut,
-        };
+        let Status { code, reason, message, details } = status.bounded();
         Self { code: code as i32, message, details, reason: reason as i32 }
     }
 }

@@ -10,18 +10,18 @@ use thiserror::Error;
 
 use super::{
     pb::FILE_DESCRIPTOR_SET,
-    status::{Code, Reason, Status},
+    status::{Code, Status},
 };
 
 /// The most that one message weighs: with 80 thousand fragments, or 260 thousand
 /// messages that hold nothing, it takes about 100 MB beside its payload.
-const MAX_WEIGHT: usize = 2 * 1024 * 1024;
+pub const MAX_WEIGHT: usize = 2 * 1024 * 1024;
 /// What a message inside weighs, and a text, a map's key or bytes: the first takes
 /// some hundred bytes of memory, the second some tens.
 const MESSAGE_WEIGHT: usize = 8;
 const TEXT_WEIGHT: usize = 1;
 
-/// How deep messages are looked into; those deeper are refused when decoded.
+/// How many messages, or groups, one can stand in: those deeper are not decoded.
 const MAX_DEPTH: usize = 100;
 
 /// A message with too many messages or texts in it.
@@ -36,13 +36,7 @@ pub struct TooHeavy;
 impl From<TooHeavy> for Status {
     /// RESOURCE_EXHAUSTED, without a reason: it is told before anything is read.
     fn from(error: TooHeavy) -> Self {
-        let message = error.to_string();
-        Self {
-            code: Code::ResourceExhausted,
-            reason: Reason::Unspecified,
-            message,
-            details: vec![],
-        }
+        Self::without_reason(Code::ResourceExhausted, error.to_string())
     }
 }
 
@@ -52,54 +46,164 @@ impl From<TooHeavy> for Status {
 /// # Errors
 /// Where it holds more than it may.
 pub fn check(encoded: &[u8], name: &str) -> Result<(), TooHeavy> {
-    let Some(&kind) = KINDS.by_name.get(name) else { return Ok(()) };
-    let mut left = MAX_WEIGHT;
-    // A malformed message ends the walk; what it took until then is counted.
-    let _ = walk(encoded, kind, MAX_DEPTH, &mut left);
-    if left == 0 { Err(TooHeavy) } else { Ok(()) }
+    of(encoded, name).map(drop)
 }
 
-/// Takes what the parts of a message weigh; `None` where it is malformed, or
-/// nothing is left.
-fn walk(mut encoded: &[u8], kind: usize, depth: usize, left: &mut usize) -> Option<()> {
-    let depth = depth.checked_sub(1)?;
-    while !encoded.is_empty() {
-        let tag = varint(&mut encoded)?;
-        match tag & 7 {
-            0 => drop(varint(&mut encoded)?),
-            1 => encoded = encoded.get(8..)?,
-            5 => encoded = encoded.get(4..)?,
-            2 => {
-                let length = usize::try_from(varint(&mut encoded)?).ok()?;
-                let (part, rest) = encoded.split_at_checked(length)?;
-                encoded = rest;
-                let inner = u32::try_from(tag >> 3).ok();
-                let inner = inner.and_then(|field| KINDS.messages[kind].get(&field));
-                let weight = if inner.is_some() { MESSAGE_WEIGHT } else { TEXT_WEIGHT };
-                *left = left.saturating_sub(weight);
-                if *left == 0 {
-                    return None;
+/// What an encoded message weighs.
+///
+/// # Errors
+/// As [`check`].
+pub fn of(encoded: &[u8], name: &str) -> Result<usize, TooHeavy> {
+    let Some(&kind) = KINDS.by_name.get(name) else { return Ok(0) };
+    let mut left = MAX_WEIGHT;
+    let walk = Walk { rest: encoded, left: &mut left };
+    match walk.whole(kind) {
+        Err(End::Heavy) => Err(TooHeavy),
+        // What it took until it turned out to be malformed is counted.
+        Ok(()) | Err(End::Malformed) => Ok(MAX_WEIGHT - left),
+    }
+}
+
+/// Why a message is not walked to its end.
+enum End {
+    /// The decoder ends here, too.
+    Malformed,
+    Heavy,
+}
+
+/// Goes through a message as prost decodes it, at least as far as that where it is
+/// malformed: what was decoded until then has taken its memory.
+struct Walk<'a, 'b> {
+    /// From here to the end of what is decoded at once, as prost has it: where the
+    /// parts of a message go on past its end, that is told only once they are read.
+    rest: &'a [u8],
+    left: &'b mut usize,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn whole(mut self, kind: usize) -> Result<(), End> {
+        self.fields(kind, 0, MAX_DEPTH)
+    }
+
+    /// The fields of a message, until no more than `end` bytes are left; `depth` more
+    /// messages may stand in each other.
+    fn fields(&mut self, kind: usize, end: usize, depth: usize) -> Result<(), End> {
+        while self.rest.len() > end {
+            let (field, wire) = self.tag()?;
+            let part = KINDS.messages[kind].get(&field);
+            if wire != LENGTH_DELIMITED {
+                self.skip(field, wire, depth)?;
+                continue;
+            }
+            self.take(if part.is_some() { MESSAGE_WEIGHT } else { TEXT_WEIGHT })?;
+            match part {
+                Some(Part { kind, is_encoded: false }) => {
+                    let depth = depth.checked_sub(1).ok_or(End::Malformed)?;
+                    let end = self.end()?;
+                    self.fields(*kind, end, depth)?;
                 }
-                if let Some(&inner) = inner {
-                    walk(part, inner, depth, left)?;
+                Some(Part { kind, is_encoded: true }) => {
+                    let length = self.length()?;
+                    let bytes = self.bytes(length)?;
+                    // Decoded on its own, and what is wrong in it is told there.
+                    let walk = Walk { rest: bytes, left: self.left };
+                    if let Err(End::Heavy) = walk.whole(*kind) {
+                        return Err(End::Heavy);
+                    }
+                }
+                None => {
+                    let length = self.length()?;
+                    self.bytes(length)?;
                 }
             }
-            // Groups, which no proto here has.
-            _ => return None,
+        }
+        if self.rest.len() == end { Ok(()) } else { Err(End::Malformed) }
+    }
+
+    /// A field that holds nothing of weight, or is not known; a group with all that
+    /// stands in it.
+    fn skip(&mut self, field: u32, wire: u64, depth: usize) -> Result<(), End> {
+        match wire {
+            VARINT => drop(self.varint()?),
+            FIXED_64 => drop(self.bytes(8)?),
+            FIXED_32 => drop(self.bytes(4)?),
+            LENGTH_DELIMITED => {
+                let length = self.length()?;
+                self.bytes(length)?;
+            }
+            START_GROUP => {
+                let depth = depth.checked_sub(1).ok_or(End::Malformed)?;
+                loop {
+                    match self.tag()? {
+                        (inner, END_GROUP) if inner == field => break,
+                        (inner, wire) => self.skip(inner, wire, depth)?,
+                    }
+                }
+            }
+            _ => return Err(End::Malformed),
+        }
+        Ok(())
+    }
+
+    fn tag(&mut self) -> Result<(u32, u64), End> {
+        let tag = u32::try_from(self.varint()?).map_err(|_| End::Malformed)?;
+        match tag >> 3 {
+            0 => Err(End::Malformed),
+            field => Ok((field, u64::from(tag & 7))),
         }
     }
-    Some(())
+
+    /// How many bytes are left where the message that begins here ends.
+    fn end(&mut self) -> Result<usize, End> {
+        let length = self.length()?;
+        self.rest.len().checked_sub(length).ok_or(End::Malformed)
+    }
+
+    fn length(&mut self) -> Result<usize, End> {
+        usize::try_from(self.varint()?).map_err(|_| End::Malformed)
+    }
+
+    fn varint(&mut self) -> Result<u64, End> {
+        prost::encoding::decode_varint(&mut self.rest).map_err(|_| End::Malformed)
+    }
+
+    fn take(&mut self, weight: usize) -> Result<(), End> {
+        *self.left = self.left.checked_sub(weight).ok_or(End::Heavy)?;
+        Ok(())
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], End> {
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(End::Malformed)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
 }
 
-fn varint(encoded: &mut &[u8]) -> Option<u64> {
-    prost::encoding::decode_varint(encoded).ok()
+/// How the value of a field is encoded: the last three bits of its tag.
+const VARINT: u64 = 0;
+const FIXED_64: u64 = 1;
+const LENGTH_DELIMITED: u64 = 2;
+const START_GROUP: u64 = 3;
+const END_GROUP: u64 = 4;
+const FIXED_32: u64 = 5;
+
+/// What a field holds that is a message.
+struct Part {
+    /// Its place in [`Kinds::messages`].
+    kind: usize,
+    /// Whether it is kept as the bytes that came.
+    is_encoded: bool,
 }
+
+/// The messages whose field `interaction` is kept as the bytes that came, as
+/// `build.rs` has them.
+const ENCODED: &str = env!("A11_ENCODED_MESSAGES");
 
 /// Which fields of which messages hold messages.
 struct Kinds {
     by_name: HashMap<String, usize>,
     /// By field number: the message inside.
-    messages: Vec<HashMap<u32, usize>>,
+    messages: Vec<HashMap<u32, Part>>,
 }
 
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
@@ -111,11 +215,13 @@ static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
     // Types name each other with a dot in front, callers without.
     let by_name: HashMap<String, usize> =
         named.iter().enumerate().map(|(kind, (name, _))| (name[1..].to_owned(), kind)).collect();
-    let messages = named.iter().map(|(_, message)| {
+    let messages = named.iter().map(|(name, message)| {
+        let is_encoded = ENCODED.split(',').any(|encoded| name[1..] == *encoded);
         let fields = message.field.iter().filter(|field| field.r#type() == Type::Message);
         let fields = fields.filter_map(|field| {
-            let kind = by_name.get(field.type_name().strip_prefix('.')?)?;
-            Some((u32::try_from(field.number()).ok()?, *kind))
+            let kind = *by_name.get(field.type_name().strip_prefix('.')?)?;
+            let is_encoded = is_encoded && field.name() == "interaction";
+            Some((u32::try_from(field.number()).ok()?, Part { kind, is_encoded }))
         });
         fields.collect()
     });
@@ -171,6 +277,61 @@ mod tests {
         assert_eq!(check_message(&pb::NodeFragments { fragments }), Ok(()));
         let large = NodeFragment::last("x", Chunk::text("a".repeat(50_000_000)));
         assert_eq!(check_message(&large), Ok(()));
+    }
+
+    fn field(number: u32, value: &[u8]) -> Vec<u8> {
+        let mut encoded = vec![];
+        prost::encoding::bytes::encode(number, &value.to_vec(), &mut encoded);
+        encoded
+    }
+
+    /// So many empty messages of a field that they are too heavy.
+    fn heavy(number: u32) -> Vec<u8> {
+        field(number, b"").repeat(300_000)
+    }
+
+    /// Holds bytes that are too heavy as a message against what prost makes of them.
+    fn check_decoded<M: prost::Message + prost::Name + Default>(
+        encoded: &[u8],
+        decoded: Result<(), &str>,
+    ) {
+        assert_eq!(check(encoded, &M::full_name()), Err(TooHeavy), "{decoded:?}");
+        let error = M::decode(encoded).err().map(|error| error.to_string());
+        match decoded {
+            Ok(()) => assert_eq!(error, None),
+            Err(fault) => assert!(error.is_some_and(|error| error.contains(fault)), "{fault}"),
+        }
+    }
+
+    #[test]
+    fn all_that_is_decoded_is_weighed() {
+        // After what is not known and skipped: a group of field 100, another in it.
+        let group = [0xa3, 6, 0x0b, 8, 1, 0x12, 1, 7, 0x0c, 0x0d, 1, 2, 3, 4, 0xa4, 6];
+        check_decoded::<pb::Interaction>(&[&group[..], &heavy(10)].concat(), Ok(()));
+        check_decoded::<pb::Interaction>(&[field(100, b"?"), heavy(10)].concat(), Ok(()));
+        // After a field that is kept as it came, and is malformed.
+        let encoded = [field(1, &[0xff]), heavy(8)].concat();
+        check_decoded::<pb::ExecuteActionsFromInteractionRequest>(&encoded, Ok(()));
+        // Past the end of the message that it stands in, which is told after it: an
+        // interaction of one byte, the tag of a call.
+        let encoded = [&[0x1a, 1][..], &field(10, &heavy(3))].concat();
+        let fault = Err("delimited length exceeded");
+        check_decoded::<pb::ConvertInteractionsRequest>(&encoded, fault);
+    }
+
+    #[test]
+    fn messages_are_weighed_as_deep_as_they_are_decoded() {
+        // Values of a list: the last are in 100 others.
+        let arguments = |lists| {
+            let list = (1..lists).fold(heavy(1), |list, _| field(1, &field(6, &list)));
+            // Of a field of an object, of a field of the arguments.
+            let object = field(5, &field(1, &field(2, &field(6, &list))));
+            field(2, &field(1, &field(2, &object)))
+        };
+        check_decoded::<pb::RunActionRequest>(&arguments(47), Ok(()));
+        let deeper = arguments(48);
+        assert_eq!(check(&deeper, &pb::RunActionRequest::full_name()), Ok(()));
+        pb::RunActionRequest::decode(&deeper[..]).expect_err("not decoded, and no memory taken");
     }
 
     #[test]

@@ -4,8 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use a11_grpc::action::{ActionSchema, Context, Event, Port, Registry, handler};
 use a11_grpc::client::{Client, Peer};
+use a11_grpc::wire::pb::{self, frame::Body};
 use a11_grpc::wire::{Chunk, Code, Reason};
 
+use crate::frames::Frames;
 use crate::service::{Service, host_echo, host_endless, host_failure};
 
 #[tokio::test]
@@ -153,4 +155,24 @@ async fn a_reader_that_stops_holds_up_its_own_node_alone() {
         pieces += usize::from(!piece.is_null());
     }
     assert_eq!(pieces, 1_000);
+}
+
+#[tokio::test]
+async fn a_nested_call_of_a_call_with_the_longest_id_reaches_its_peer() {
+    let service = Service::start().await;
+    let hosted = Arc::new(Registry::new());
+    host_echo(&hosted);
+    let _host = Peer::host(hosted).connect(service.channel().await).await.expect("attaches");
+    let run = |context: Context| async move { context.call("echo").run().await.map(drop) };
+    service
+        .registry
+        .register(ActionSchema::builder("outer").build(), handler(run))
+        .expect("is new");
+    for id in ["i".repeat(255), "\u{1f600}".repeat(255)] {
+        let mut caller = Frames::open(&service, vec![]).await;
+        let call = pb::CallFrame { call: 1, id, action: "outer".into(), ..Default::default() };
+        caller.send(Body::Call(call)).await;
+        let status = caller.status().await;
+        assert!(status.is_ok(), "{status}");
+    }
 }

@@ -183,3 +183,31 @@ async fn the_nodes_of_all_sessions_hold_so_much_and_the_oldest_that_nobody_uses_
     let status = write_so_much(&sessions[0], "large", 120 << 10).await.expect_err("too much");
     assert_eq!((status.code, status.reason), (Code::ResourceExhausted, Reason::SessionLimit));
 }
+
+#[tokio::test]
+async fn a_reader_from_far_ahead_does_not_hold_the_node_up() {
+    let service = Service::start().await;
+    let client = Client::connect(service.channel().await).await.expect("attaches");
+    let session = client.session().id().to_owned();
+    let mut nodes = NodeServiceClient::new(service.channel().await);
+    for offset in [1_000, u32::MAX] {
+        let (session, id) = (session.clone(), "notes".to_owned());
+        let request = pb::ReadNodeRequest { session, id, offset, ..Default::default() };
+        // It is there, and goes on waiting.
+        let responses = nodes.read_node(request).await.expect("begins").into_inner();
+        tokio::spawn(async move {
+            let mut responses = responses;
+            responses.message().await
+        });
+    }
+    let large = "x".repeat(256 << 10);
+    let messages = (0..16).map(|seq| fragments(&[(seq, &large, seq < 15)])).collect();
+    let mut reader = nodes.clone();
+    let reading = read(&mut reader, &session, 0);
+    let written = write(&mut nodes, &session, messages);
+    let both = async { tokio::join!(reading, written) };
+    let both = tokio::time::timeout(std::time::Duration::from_secs(30), both).await;
+    let (read, written) = both.expect("nobody is held up");
+    assert!(written.expect("is written").complete);
+    assert_eq!(read.expect("reads").0.len(), 16);
+}

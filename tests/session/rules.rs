@@ -169,6 +169,29 @@ async fn inputs_that_a_caller_does_not_list_have_ended() {
 }
 
 #[tokio::test]
+async fn every_timeout_of_a_call_ends_it_or_is_none() {
+    const YEAR: i64 = 365 * 24 * 3600;
+    let service = Service::start().await;
+    host_echo(&service.registry);
+    let check = async |seconds, nanos, expected: Reason| {
+        let mut caller = Frames::open(&service, vec![]).await;
+        let timeout = Some(pbjson_types::Duration { seconds, nanos });
+        let frame = pb::CallFrame { call: 1, action: "echo".into(), timeout, ..Default::default() };
+        caller.send(Body::Call(frame)).await;
+        let fragments = vec![NodeFragment::end("values")];
+        caller.send(Body::Fragments(pb::FragmentsFrame { call: 1, fragments })).await;
+        assert_eq!(caller.status().await.reason, expected, "{timeout:?}");
+    };
+    for far in [i64::MAX, i64::MAX - YEAR, i64::MAX - 100 * YEAR, 200 * YEAR] {
+        check(far, 999_999_999, Reason::Unspecified).await;
+    }
+    check(-1, 0, Reason::Deadline).await;
+    check(i64::MIN, -999_999_999, Reason::Deadline).await;
+    check(1, -1, Reason::InvalidRequest).await;
+    check(1, 1_000_000_000, Reason::InvalidRequest).await;
+}
+
+#[tokio::test]
 async fn an_rpc_says_how_deep_it_is_as_a_frame_does() {
     let service = Service::start().await;
     host_name(&service.registry, "who", "me");

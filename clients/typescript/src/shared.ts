@@ -8,7 +8,6 @@ export type {
   CallEvent,
   Caller,
   CallOptions,
-  CallStatus,
   LogEntry,
   LogLevel,
   StreamOptions,
@@ -18,7 +17,9 @@ export {
   type ActionDefinition,
   type Handler,
   type HeaderDefinition,
+  type PortHandler,
   Registry,
+  type WrittenSchema,
 } from "./action/registry.js";
 export { Client, type ClientOptions } from "./client/client.js";
 export type {
@@ -31,16 +32,20 @@ export type {
   Reply,
   Result,
 } from "./client/execute.js";
-export type { Refused } from "./client/hosted.js";
+export type { OnRefused } from "./client/hosted.js";
 export type {
   Appended,
   ConversationRecord,
   Converted,
+  Fork,
   Interactions,
+  Normalized,
   NormalizedPart,
   Note,
+  Problem,
+  Validation,
 } from "./client/interactions.js";
-export type { NodeOptions, NodeWriter } from "./client/nodes.js";
+export type { NodeOptions, NodeWriter, WriteNodeOptions } from "./client/nodes.js";
 export type { Tool, ToolsOptions } from "./client/tools.js";
 export type { Turn } from "./client/turn.js";
 export type { ActionSchema, PortSchema } from "./gen/a11/v1/action_pb.js";
@@ -59,7 +64,15 @@ export {
 } from "./interaction/turns.js";
 export { isSame as isSameInteraction } from "./interaction/validity.js";
 export { version } from "./version.js";
-export { Chunk } from "./wire/chunk.js";
+export { Chunk, type ChunkOptions } from "./wire/chunk.js";
 export type { Headers } from "./wire/headers.js";
 export type { JsonValue } from "./wire/json.js";
-export { Code, type CodeName, type ReasonName, StatusError } from "./wire/status.js";
+export {
+  type CallStatus,
+  Code,
+  type CodeName,
+  ConnectError,
+  type Failure,
+  type ReasonName,
+  StatusError,
+} from "./wire/status.js";

@@ -1,4 +1,4 @@
-/** Pages in a real Chromium: a service that goes and comes back, origins, a page that is closed. */
+/** Pages in a real Chromium: a service that goes and comes back, nodes, origins, an end. */
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { after, before, type TestContext, test } from "node:test";
 import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
-import { connect } from "../src/index.js";
+import { connect, StatusError } from "../src/index.js";
 import { startProxy } from "./support/proxy.js";
 import { atRoot, startServer } from "./support/server.js";
 
@@ -134,6 +134,60 @@ test("a service that goes and comes back serves a page's functions again", async
   await page.close();
   await proxy.close();
   await second.stop();
+});
+
+test("a page reads a node as it is written, from a place on and over broken connections", async (t) => {
+  const page = await openPage(t);
+  if (page === undefined) {
+    return;
+  }
+  const server = await startServer();
+  const proxy = await startProxy(server.address);
+  const writer = await connect(server.address);
+  const session = await writer.openSession();
+  const node = await writer.writeNode("notes");
+  await page.evaluate(`(async (url, session) => {
+    globalThis.client = await a11.connect(url);
+    globalThis.values = [];
+    const read = async () => {
+      for await (const value of client.readNode("notes", { session })) values.push(value);
+    };
+    globalThis.read = read();
+  })("http://${proxy.address}", "${session}")`);
+  const values = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? `text ${at}` : { at }));
+  for (const [at, value] of values.entries()) {
+    await node.write(value);
+    // It is there before anything else is written.
+    await page.waitForFunction(`values.length === ${at + 1}`);
+    if (at % 5 === 0) {
+      proxy.cut();
+    }
+  }
+  await node.finish();
+  await page.evaluate("read");
+  assert.deepEqual(await page.evaluate("values"), values);
+  const reading = (name: string, offset: number) =>
+    page.evaluate(`(async () => {
+      const values = [];
+      try {
+        const options = { session: "${session}", offset: ${offset} };
+        for await (const value of client.readNode("${name}", options)) values.push(value);
+      } catch (error) {
+        values.push(error.code + ": " + error.message);
+      }
+      return values;
+    })()`);
+  assert.deepEqual(await reading("notes", 18), values.slice(18));
+  const failing = await writer.writeNode("failing");
+  await failing.write("a");
+  await failing.fail(new StatusError("DATA_LOSS", "disk went away"));
+  assert.deepEqual(await reading("failing", 0), ["a", "DATA_LOSS: disk went away"]);
+  const refused = await page.evaluate(`client.writeNode("mine").catch((it) => it.code)`);
+  assert.equal(refused, "UNIMPLEMENTED");
+  await writer.close();
+  await page.close();
+  await proxy.close();
+  await server.stop();
 });
 
 test("a page of an origin that is refused is told how to allow it", async (t) => {

@@ -2,7 +2,16 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Chunk, type Client, connect, type LogEntry, StatusError } from "../src/index.js";
+import {
+  type Arguments,
+  type CallEvent,
+  Chunk,
+  type Client,
+  ConnectError,
+  connect,
+  type LogEntry,
+  StatusError,
+} from "../src/index.js";
 import { actions, seen, until } from "./support/actions.js";
 import { type Server, startServer } from "./support/server.js";
 
@@ -32,7 +41,7 @@ async function failure(call: Promise<unknown>): Promise<StatusError> {
 }
 
 test("every action of the registry is served", async () => {
-  assert.deepEqual(host.refused, []);
+  assert.deepEqual(host.refused, new Map());
   const names = (await client.actions()).map(({ name }) => name);
   for (const { name } of actions().schemas()) {
     assert.ok(names.includes(name), name);
@@ -144,13 +153,19 @@ test("one stream of several is chosen, and there must be one", async () => {
     got.push(value);
   }
   assert.deepEqual(got, [1, 3, 5]);
-  const check = async (name: string, args: object, message: RegExp) => {
-    const error = await failure(client.stream(name, args as Record<string, unknown>).next());
+  // A value of an output that is no stream is one of one.
+  assert.deepEqual(await client.stream("greet", { who: "x" }, { port: "output" }).next(), {
+    value: "Hello, x!",
+    done: false,
+  });
+  const check = async (name: string, args: Arguments, message: RegExp, port?: string) => {
+    const error = await failure(client.stream(name, args, { port }).next());
     assert.equal(error.code, "INVALID_ARGUMENT");
     assert.match(error.message, message);
   };
   await check("by_hand", { n: 1 }, /choose with `port`/);
   await check("greet", { who: "x" }, /no streamed output/);
+  await check("greet", { who: "x" }, /no output "gone"/, "gone");
 });
 
 test("leaving a stream early cancels its call", async () => {
@@ -187,6 +202,7 @@ test("what went wrong is named, with its code and reason", async () => {
   await check("fail", { how: "error" }, "INTERNAL", "HANDLER_FAILED", /RangeError: out of cheese/);
   await check("fail", { how: "output" }, "INTERNAL", "INVALID_OUTPUT", /"output"/);
   await check("forgets", {}, "INTERNAL", "INVALID_OUTPUT", /"output"/);
+  await check("half_failed", {}, "DATA_LOSS", "HANDLER_FAILED", /^disk went away$/);
   await check("partial", { words: ["a"] }, "DATA_LOSS", "HANDLER_FAILED", /disk went away/);
   await check("order_status", { order_id: "A-404" }, "NOT_FOUND", "HANDLER_FAILED", /A-404/);
 });
@@ -236,10 +252,26 @@ test("an iterator that throws fails its call, with what it threw", async () => {
   assert.deepEqual([error.code, error.message], ["ABORTED", "my own"]);
 });
 
-test("narration is told as it happens, internal entries never", async () => {
+test("narration is told as it happens, internal entries as events alone", async () => {
+  const told = { level: "info", channel: "", text: "Greeting you.", internal: false };
   const entries: LogEntry[] = [];
-  await client.call("greet", { who: "you" }, { onLog: (entry) => entries.push(entry) });
-  assert.deepEqual(entries, [{ level: "info", channel: "", text: "Greeting you." }]);
+  const onLog = (entry: LogEntry) => entries.push(entry);
+  await client.call("greet", { who: "you" }, { onLog });
+  assert.deepEqual(entries, [told]);
+  const events: CallEvent[] = [];
+  const call = await client.start("greet", { who: "you", times: 1, title: "" }, { onLog });
+  for await (const event of call) {
+    events.push(event);
+    if (event.type === "log" && event.internal) {
+      break;
+    }
+  }
+  const internal = { level: "debug", channel: "db", text: "the operator's", internal: true };
+  assert.deepEqual(events, [
+    { type: "log", ...told },
+    { type: "log", ...internal },
+  ]);
+  assert.deepEqual(entries, [told, told]);
 });
 
 test("a started call hands out its events, and takes its inputs one by one", async () => {
@@ -253,11 +285,17 @@ test("a started call hands out its events, and takes its inputs one by one", asy
   }
   assert.deepEqual(events, [
     { type: "output", port: "output", value: 30 },
-    { type: "status", status: { code: "OK", reason: "UNSPECIFIED", message: "" } },
+    {
+      type: "finished",
+      status: { code: "OK", reason: "UNSPECIFIED", message: "", details: [] },
+    },
   ]);
   assert.equal(await call.result(), 30);
+  assert.deepEqual([call.status?.code, call.schema.name], ["OK", "sum"]);
   const other = await client.start("upper");
+  assert.equal(other.status, undefined);
   await other.write("words", "a");
+  await other.close("words");
   assert.deepEqual(await other.result(), ["A"]);
   await assert.rejects(other.write("nope", 1), { reason: "UNDECLARED_INPUT" });
   const failed = await client.start("fail", { how: "status" });
@@ -266,7 +304,8 @@ test("a started call hands out its events, and takes its inputs one by one", asy
     last.push(event);
   }
   assert.equal(last.length, 1);
-  assert.equal(last[0]?.type === "status" && last[0].error?.code, "NOT_FOUND");
+  assert.equal(last[0]?.type === "finished" && last[0].status.code, "NOT_FOUND");
+  assert.equal(last[0]?.type === "finished" && last[0].error?.code, "NOT_FOUND");
 });
 
 test("headers reach the actions that declare them, and flow on", async () => {
@@ -312,6 +351,7 @@ test("cancelling ends a call here at once, and there soon", async () => {
 test("an address that is none, or where nobody listens, is named", async () => {
   const check = async (url: string, code: string) => {
     const error = await failure(connect(url));
+    assert.ok(error instanceof ConnectError);
     assert.equal(error.code, code, error.message);
     assert.ok(error.message.includes(url), error.message);
   };

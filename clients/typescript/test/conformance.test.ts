@@ -111,7 +111,7 @@ async function asInteraction(client: Client, one: Case, backend: BackendName): P
   const rejected = Object.entries(one.expect.rejected).map(([id, { code }]) => {
     const position = one.tool_calls.findIndex((call) => call.id === id);
     const name = one.tool_calls[position]?.name ?? "";
-    return { position, id, name, code, message: "refused" };
+    return { position, id, name, status: { code, message: "refused" } };
   });
   const result = await client.execute(interactionFromJson(one.interaction), {
     ...optionsOf(one),

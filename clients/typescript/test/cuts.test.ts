@@ -90,6 +90,7 @@ test("calls that run do not notice a connection that is away for a while", () =>
     await new Promise((resolve) => setTimeout(resolve, 300));
     proxy.refuse("accept");
     await call.write("words", "after");
+    await call.close("words");
     assert.deepEqual(await call.result(), ["BEFORE", "WHILE AWAY", "AFTER"]);
   }));
 
@@ -119,7 +120,7 @@ test("what is added to a registry, or removed, is published while the session is
     const registry = actions();
     registry.remove("greet");
     // The names are held by the other session with the same schemas: they are shared.
-    assert.deepEqual(await host.host(registry), []);
+    assert.deepEqual(await host.host(registry), new Map());
     registry.action({ name: "late" }, () => {});
     const isServed = async (name: string) =>
       client.schema(name).then(
@@ -145,16 +146,18 @@ test("names that are taken are refused, with the reason", () =>
       .action({ name: "mine" }, () => {});
     const other = await connect(proxy.address, {
       registry,
-      onRefused: ({ name, error }) => told.push(`${name} ${error.code} ${error.reason}`),
+      onRefused: (name, { code, reason }) => told.push(`${name} ${code} ${reason}`),
     });
     assert.deepEqual(told, ["greet ALREADY_EXISTS NAME_TAKEN"]);
+    assert.deepEqual([...other.refused.keys()], ["greet"]);
+    const refused = await other.host(registry);
     assert.deepEqual(
-      other.refused.map(({ name }) => name),
-      ["greet"],
+      [...refused].map(([name, { reason }]) => [name, reason]),
+      [["greet", "NAME_TAKEN"]],
     );
     assert.equal(await client.call("mine"), undefined);
     await other.close();
-    assert.equal(host.refused.length, 0);
+    assert.equal(host.refused.size, 0);
   }));
 
 test("a client whose service is away is closed at once", () =>

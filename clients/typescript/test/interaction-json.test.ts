@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
 import { InteractionSchema } from "../src/gen/a11/v1/interaction_pb.js";
 import {
+  type Appendable,
   appendResult,
   Chunk,
   interactionFromJson,
@@ -129,14 +130,19 @@ test("a user's turn is built, and a result appended, without a server", () => {
     { data: "aGk=", metadata: { mimetype: "text/plain" } },
     { data: "AQI=", metadata: { mimetype: "image/png" } },
   ]);
+  assert.deepEqual(userTurn("hi", { images: picture }).content, first.content);
   assert.throws(() => userTurn("x", { images: [Chunk.text("no")] }), { code: "INVALID_ARGUMENT" });
   assert.throws(() => userTurn("\ud800"), { code: "INVALID_ARGUMENT" });
   const result = { messages: [{ role: "tool" }], interaction: create(InteractionSchema) };
-  assert.deepEqual(appendResult([{ role: "user" }], result), [{ role: "user" }, { role: "tool" }]);
-  assert.deepEqual(appendResult([first], result), [first, result.interaction]);
+  const check = (conversation: unknown[], result: Appendable, expected: unknown[]) => {
+    assert.equal(appendResult(conversation, result), undefined);
+    assert.deepEqual(conversation, expected);
+  };
+  check([{ role: "user" }], result, [{ role: "user" }, { role: "tool" }]);
+  check([first], result, [first, result.interaction]);
   const shapeless = { messages: [], interaction: create(InteractionSchema) };
   assert.throws(() => appendResult([{ role: "user" }], shapeless), { message: /`backend`/ });
-  assert.deepEqual(appendResult([], { ...shapeless, backend: "codex" }), []);
+  check([], { ...shapeless, backend: "codex" }, []);
   const kindOf = (bytes: Uint8Array) =>
     userTurn("", { images: [bytes] }).content.map(({ metadata }) => metadata?.mediaType);
   const latin = (text: string) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));

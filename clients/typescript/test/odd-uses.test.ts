@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { rm, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import * as z from "zod";
-import { type Client, connect, Registry, stream } from "../src/index.js";
+import { type Call, type Client, connect, Registry, stream } from "../src/index.js";
 import { until } from "./support/actions.js";
 import { runNode } from "./support/program.js";
 import { atRoot, type Server, startServer } from "./support/server.js";
@@ -251,6 +251,22 @@ test("a call is looked at twice, by two at once, or never", async () => {
   const [one, other] = await Promise.all([count(), count()]);
   assert.equal(one + other, 3);
   await client.start("half");
+});
+
+test("a call that its block leaves is cancelled, and one that has ended stays as it was", async () => {
+  let left: Call;
+  {
+    await using call = await client.start("waits");
+    left = call;
+    assert.equal(call.status, undefined);
+  }
+  assert.equal(left.status?.code, "CANCELLED");
+  {
+    await using call = await client.start("counted");
+    left = call;
+    assert.deepEqual(await call.result(), [1, 2]);
+  }
+  assert.equal(left.status?.code, "OK");
 });
 
 test("a service that stands still holds up nobody past their time, nor their signal", async () => {

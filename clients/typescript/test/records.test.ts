@@ -1,4 +1,4 @@
-/** What a service keeps: conversations, rounds that are recorded, and nodes. */
+/** Rounds of a model's calls: results, events, options, and what is recorded. */
 
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -8,19 +8,15 @@ import { after, before, test } from "node:test";
 import * as z from "zod";
 import {
   bytes,
-  Chunk,
   type Client,
+  type Context,
   connect,
   type ExecuteEvent,
   interactionFromJson,
-  interactionToJson,
-  isSameInteraction,
   Registry,
   StatusError,
-  userTurn,
 } from "../src/index.js";
-import { actions } from "./support/actions.js";
-import { startProxy } from "./support/proxy.js";
+import { actions, until } from "./support/actions.js";
 import { type Server, startServer } from "./support/server.js";
 
 let folder: string;
@@ -42,94 +38,15 @@ after(async () => {
   await rm(folder, { recursive: true });
 });
 
-test("an interaction is kept, handed out again, listed, watched and deleted", async () => {
-  const first = userTurn("hi", { images: [new Chunk("image/png", new Uint8Array([1]))] });
-  const next = userTurn("and?", { previous: first });
-  const { interactions } = client;
-  const watched: string[] = [];
-  const abort = new AbortController();
-  const watching = (async () => {
-    for await (const { id } of interactions.watch("talk", { signal: abort.signal })) {
-      watched.push(id);
-      if (watched.length === 2) {
-        return;
-      }
-    }
-  })();
-  const appended = await interactions.append("talk", first);
-  assert.deepEqual([appended.position, appended.existed], [1, false]);
-  assert.equal((await interactions.append("talk", first)).existed, true);
-  assert.equal((await interactions.append("talk", interactionToJson(next))).position, 2);
-  const got = await interactions.get("talk", first.id);
-  assert.ok(isSameInteraction(got.interaction, first));
-  const listed = [];
-  for await (const record of interactions.list("talk")) {
-    listed.push(record);
-  }
-  assert.deepEqual(
-    listed.map(({ position, id }) => [position, id]),
-    [
-      [1, first.id],
-      [2, next.id],
-    ],
-  );
-  assert.ok(listed[1] && isSameInteraction(listed[1].interaction, next));
-  const after = [];
-  for await (const { id } of interactions.list("talk", { afterPosition: 1 })) {
-    after.push(id);
-  }
-  assert.deepEqual(after, [next.id]);
-  const named = [];
-  for await (const name of interactions.conversations("ta")) {
-    named.push(name);
-  }
-  assert.deepEqual(named, ["talk"]);
-  assert.equal((await interactions.conversations("nothing").next()).done, true);
-  await assert.rejects(interactions.list("talk", { afterPosition: -1 }).next(), {
-    code: "INVALID_ARGUMENT",
+/** A model's turn that calls an action. */
+function interactionOf(name: string) {
+  return interactionFromJson({
+    id: name,
+    role: "model",
+    action_calls: [{ id: "c", name }],
+    content: [],
   });
-  await watching;
-  abort.abort();
-  assert.deepEqual(watched, [first.id, next.id]);
-  await assert.rejects(interactions.append("talk", { ...first, model: "other" }), {
-    code: "ALREADY_EXISTS",
-    reason: "INTERACTION_CONFLICT",
-  });
-  assert.equal(await interactions.delete("talk"), 2);
-  await assert.rejects(interactions.get("talk", first.id), { reason: "UNKNOWN_CONVERSATION" });
-});
-
-test("an interaction is validated, normalised, and converted for a provider", async () => {
-  const turn = userTurn("What is on it?", {
-    images: [new Chunk("image/png", new Uint8Array([1, 2]))],
-    system: "Be brief.",
-  });
-  const { valid, problems } = await client.interactions.validate(turn);
-  assert.ok(valid, JSON.stringify(problems));
-  const { role, parts } = await client.interactions.normalize(turn);
-  assert.equal(role, "user");
-  assert.deepEqual(
-    parts.map(({ type }) => type),
-    ["text", "image"],
-  );
-  const { messages, system } = await client.interactions.convert([turn], { to: "claude" });
-  assert.equal(system, "Be brief.");
-  assert.equal(messages.length, 1);
-  const message = { role: "user", content: [{ type: "text", text: "As it came." }] };
-  const raw = await client.interactions.normalize(message);
-  assert.deepEqual(raw, { role: "user", parts: [{ type: "text", text: "As it came." }] });
-  const json = JSON.parse(interactionToJson(turn));
-  assert.deepEqual(await client.interactions.normalize(json), { role, parts });
-  assert.deepEqual(await client.interactions.normalize(interactionToJson(turn)), { role, parts });
-  const both = await client.interactions.convert([turn, message], { to: "claude" });
-  assert.match(JSON.stringify(both.messages), /As it came/);
-  await assert.rejects(client.interactions.normalize("no JSON"), { code: "INVALID_ARGUMENT" });
-  const broken = await client.interactions.validate('{"created_at_millis": "x"}');
-  assert.equal(broken.valid, false);
-  const gpt = await client.interactions.convert([turn], { to: "gpt", dialect: "responses" });
-  assert.ok(gpt.messages.length > 0);
-  await assert.rejects(client.interactions.convert([], { to: "nobody" as "gpt" }), StatusError);
-});
+}
 
 /** A Claude reply that makes calls. */
 function reply(...calls: [id: string, name: string, input: object][]) {
@@ -191,7 +108,7 @@ test("a reply is executed: results in order, values, narration and messages", as
   assert.equal(results[0]?.value, "Hello, text!");
 });
 
-test("what happens while a reply is executed is told, the result last", async () => {
+test("what happens while a reply is executed is told, the summary last", async () => {
   const events: ExecuteEvent[] = [];
   const options = { allow: ["greet"] };
   for await (const event of client.executeStream(reply(["a", "greet", { who: "x" }]), options)) {
@@ -199,12 +116,14 @@ test("what happens while a reply is executed is told, the result last", async ()
   }
   const kinds = events.map(({ type }) => type);
   assert.deepEqual(kinds[0], "started");
-  assert.ok(kinds.includes("log") && kinds.includes("output"));
-  assert.deepEqual(kinds.slice(-2), ["finished", "result"]);
-  const output = events.find(({ type }) => type === "output");
-  assert.deepEqual(output, { type: "output", id: "a", field: "_", value: "Hello, x!" });
+  assert.deepEqual(kinds.slice(-2), ["ended", "summary"]);
+  const output = events.find(({ type }) => type === "produced");
+  assert.deepEqual(output, { type: "produced", id: "a", field: "_", value: "Hello, x!" });
+  const log = { text: "Greeting x.", level: "info", channel: "", internal: false };
+  const narrated = events.filter(({ type }) => type === "narrated");
+  assert.deepEqual(narrated, [{ type: "narrated", id: "a", log }]);
   const last = events.at(-1);
-  assert.equal(last?.type === "result" && last.result.results[0]?.value, "Hello, x!");
+  assert.equal(last?.type === "summary" && last.result.results[0]?.value, "Hello, x!");
 });
 
 test("the value of a call in a round is what `call` answers", async () => {
@@ -233,6 +152,27 @@ test("the value of a call in a round is what `call` answers", async () => {
   await other.close();
 });
 
+test("a call that was rejected has its result in place, however its status is said", async () => {
+  const error = new StatusError("PERMISSION_DENIED", "not today", { reason: "NOT_ALLOWED" });
+  const rejected = [
+    { position: 0, id: "a", name: "greet", status: error },
+    { position: 2, id: "c", name: "greet", status: { code: "ABORTED", message: "no" } as const },
+  ];
+  // A service wants the rejected calls out of what it is to run.
+  const { results } = await client.execute(reply(["b", "greet", { who: "x" }]), {
+    allow: "greet",
+    rejected,
+  });
+  assert.deepEqual(
+    results.map(({ id, status: { code, reason, message } }) => [id, code, reason, message]),
+    [
+      ["a", "PERMISSION_DENIED", "NOT_ALLOWED", "not today"],
+      ["b", "OK", "UNSPECIFIED", ""],
+      ["c", "ABORTED", "UNSPECIFIED", "no"],
+    ],
+  );
+});
+
 test("options that cannot be meant are refused before anything is sent", async () => {
   const check = (options: object, message: RegExp) =>
     assert.rejects(client.execute(reply(["a", "greet", { who: "x" }]), options), {
@@ -245,15 +185,29 @@ test("options that cannot be meant are refused before anything is sent", async (
   await check({ timeout: Number.NaN }, /timeout: NaN/);
   await check({ timeout: "5s" }, /timeout: 5s/);
   await check({ backend: "nobody" }, /"nobody" is no backend/);
+  const rejected = (status: unknown) => ({
+    rejected: [{ position: 1, id: "b", name: "b", status }],
+  });
+  await check(rejected(undefined), /^rejected "b": undefined is no code/);
+  await check(rejected({ code: "OK" }), /^rejected "b": OK is no code/);
+  await check(rejected({ code: "ABORTED", reason: "mine" }), /^rejected "b": mine is no reason/);
   const { results } = await client.execute(reply(["a", "greet", { who: "x" }]), { allow: "greet" });
   assert.equal(results[0]?.value, "Hello, x!");
 });
 
 test("a round that is stored is known again, and runs nothing twice", async () => {
+  const keys: Record<string, string | undefined> = {};
   let runs = 0;
-  const registry = new Registry().action({ name: "once" }, () => {
-    runs++;
-  });
+  const note = ({ id, action, headers }: Context) => {
+    keys[`${id} ${action}`] = headers.text("x-a11-idempotency-key");
+  };
+  const registry = new Registry()
+    .action({ name: "within" }, (_, context) => note(context))
+    .action({ name: "once" }, async (_, context) => {
+      runs++;
+      note(context);
+      await context.call("within");
+    });
   const other = await connect(server.address, { registry });
   const options = {
     allow: ["once"],
@@ -261,15 +215,45 @@ test("a round that is stored is known again, and runs nothing twice", async () =
     conversation: "round",
     interactionId: "turn-1",
   };
-  const first = await client.execute(reply(["a", "once", {}]), options);
-  const again = await client.execute(reply(["a", "once", {}]), options);
-  assert.equal(runs, 1);
+  const calls = reply(["a", "once", {}], ["b", "once", {}]);
+  const first = await client.execute(calls, options);
+  const again = await client.execute(calls, options);
+  assert.equal(runs, 2);
   assert.deepEqual(again.messages, first.messages);
+  const { "a once": a, "b once": b, ...nested } = keys;
+  assert.deepEqual([a, b], ["turn-1/a", "turn-1/b"]);
+  // It is the call's own, and flows into none that the call makes.
+  assert.deepEqual(Object.values(nested), [undefined, undefined]);
   const ids = [];
   for await (const { id } of client.interactions.list("round")) {
     ids.push(id);
   }
   assert.deepEqual(ids, ["turn-1", first.interaction.id]);
+  await other.close();
+});
+
+test("a config of an action that nobody knows is warned of, once", async (t) => {
+  const warn = t.mock.method(console, "warn", () => {});
+  const registry = new Registry().action({ name: "mine" }, () => {});
+  const other = await connect(server.address, { registry });
+  const run = (turn: object, ...names: string[]) => {
+    const actionConfigs = Object.fromEntries(names.map((name) => [name, "a11://$sender"]));
+    return other.execute(turn, { allow: "greet", actionConfigs });
+  };
+  await run(reply(["a", "said", {}]), "greet", "mine", "said");
+  await run(interactionOf("called"), "greet", "mine", "called");
+  const mcp = { nowhere: "mcp://127.0.0.1:1/mcp" };
+  await other.execute(reply(["a", "b", {}]), { allow: "greet", actionConfigs: mcp });
+  await run(interactionOf("called"), "gret", "mine");
+  await run(reply(["a", "b", {}]), "gret", "gone");
+  await until(() => warn.mock.callCount() === 2, "both warnings");
+  assert.deepEqual(
+    warn.mock.calls.map(({ arguments: [text] }) => text),
+    ["gret", "gone"].map(
+      (name) =>
+        `a11-grpc: actionConfigs: "${name}" is no action that the reply calls or the service lists`,
+    ),
+  );
   await other.close();
 });
 
@@ -291,92 +275,4 @@ test("an action is run by the peer that its config names", async () => {
   const nobody = await connect(server.address);
   assert.equal(await run(nobody), "NO_SENDER");
   await Promise.all([one.close(), two.close(), nobody.close()]);
-});
-
-test("a node is written and read, from a place on and over broken connections", async () => {
-  const proxy = await startProxy(server.address);
-  const writer = await connect(proxy.address);
-  const session = await writer.openSession();
-  const node = await writer.writeNode("notes");
-  const read = (async () => {
-    const values = [];
-    for await (const value of client.readNode("notes", { session })) {
-      values.push(value);
-    }
-    return values;
-  })();
-  const values: unknown[] = [];
-  for (let at = 0; at < 20; at++) {
-    const value = at % 2 === 0 ? `text ${at}` : { at };
-    values.push(value);
-    const written = node.write(value);
-    if (at % 5 === 0) {
-      proxy.cut();
-    }
-    await written;
-  }
-  const more = Array.from({ length: 600 }, (_, at) => `more ${at}`);
-  values.push(...more);
-  await Promise.all(more.map((value) => node.write(value)));
-  await node.finish();
-  assert.deepEqual(await read, values);
-  const late = [];
-  for await (const value of client.readNode("notes", { session, offset: 18 })) {
-    late.push(value);
-  }
-  assert.deepEqual(late, values.slice(18));
-  await assert.rejects(node.write("past the end"), { reason: "PAST_FINAL" });
-  await assert.rejects(node.write("and again"), { reason: "PAST_FINAL" });
-  const failing = await writer.writeNode("failing", { session });
-  await failing.write("a");
-  await failing.fail(new StatusError("DATA_LOSS", "disk went away"));
-  await assert.rejects(
-    (async () => {
-      for await (const _ of client.readNode("failing", { session })) {
-        // Up to its end.
-      }
-    })(),
-    { code: "DATA_LOSS", message: "disk went away" },
-  );
-  await writer.close();
-  await proxy.close();
-});
-
-test("what would be lost on the way is equal after a round trip, or refused at the door", async () => {
-  const turn = interactionFromJson({
-    id: "odd",
-    created_at_millis: 2n ** 63n - 1n,
-    status: { code: 3, details: [{ big: 2n ** 63n - 1n, none: null }] },
-    content: [{ data: "/+8=" }],
-    colour: "red",
-  });
-  await client.interactions.append("odd", turn);
-  const { interaction } = await client.interactions.get("odd", "odd");
-  assert.ok(isSameInteraction(interaction, turn));
-  assert.equal(interaction.createdAtMillis, 2n ** 63n - 1n);
-  // An enum number and a field of a newer producer are kept in the bytes.
-  await client.interactions.append("odd", {
-    ...turn,
-    id: "newer",
-    $unknown: [{ no: 999, wireType: 0, data: new Uint8Array([5]) }],
-  });
-  const newer = await client.interactions.get("odd", "newer");
-  assert.equal(newer.interaction.$unknown?.[0]?.no, 999);
-  await assert.rejects(
-    client.interactions.append("odd", '{"id": "x", "content": [{"data": "_-8="}]}'),
-    {
-      code: "INVALID_ARGUMENT",
-    },
-  );
-});
-
-test("a run's output is read by whoever knows the run's id", async () => {
-  const run = `run_${crypto.randomUUID().replaceAll("-", "")}`;
-  const headers = { "x-a11-run": run };
-  assert.deepEqual(await client.call("count", { n: 3 }, { headers }), [0, 1, 2]);
-  const values = [];
-  for await (const value of host.readNode("output", { run, offset: 1 })) {
-    values.push(value);
-  }
-  assert.deepEqual(values, [1, 2]);
 });

@@ -68,6 +68,10 @@ test("a definition that is broken is refused with the action and the fault", () 
     assert.throws(() => define(new Registry()), { name: "TypeError", message });
   check((it) => it.action({ name: "a b" }, () => {}), /"a b" is not a name/);
   check(
+    (it) => it.action({ name: "a", description: 5 as never }, () => {}),
+    /description is a text/,
+  );
+  check(
     (it) => it.action({ name: "a" }, () => {}).action({ name: "a" }, () => {}),
     /"a" is registered already/,
   );

@@ -76,33 +76,56 @@ test("1: a silent bidirectional stream has its response headers at once", async 
 });
 
 test("2: a stream that is not read holds up itself, and little of it is kept", async () => {
-  const unread = await client.start("flood", { pieces: 4000 });
-  const others = Array.from({ length: 9 }, async () => {
+  const read = async () => {
     let received = 0;
     for await (const _ of client.stream("flood", { pieces: 20 })) {
       received++;
     }
     return received;
-  });
-  assert.deepEqual(await Promise.all(others), Array(9).fill(20));
-  // Two windows at the most: one of the caller's node, one of the host's.
-  assert.ok(client.heldBytes < 1 << 20, `${client.heldBytes} B`);
-  assert.ok(host.heldBytes < 2 << 20, `${host.heldBytes} B`);
-  unread.cancel();
+  };
+  const othersTake = async () => {
+    const since = performance.now();
+    const received = await Promise.all(Array.from({ length: 9 }, read));
+    assert.deepEqual(received, Array(9).fill(20));
+    return performance.now() - since;
+  };
+  await othersTake();
+  const alone: number[] = [];
+  const beside: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    alone.push(await othersTake());
+    const unread = await client.start("flood", { pieces: 4000 });
+    beside.push(await othersTake());
+    // Two windows at the most: one of the caller's node, one of the host's.
+    assert.ok(client.heldBytes < 1 << 20, `${client.heldBytes} B`);
+    assert.ok(host.heldBytes < 2 << 20, `${host.heldBytes} B`);
+    unread.cancel();
+  }
+  // The best of several: what else runs on the machine slows some down.
+  const said = `${alone.map(Math.round)} ms alone, ${beside.map(Math.round)} ms beside it`;
+  assert.ok(Math.min(...beside) < 2 * Math.min(...alone), said);
 });
 
-test("2: much data to a slow reader takes bounded memory", async () => {
+test("2: much data to a slow reader takes bounded memory, of the process too", async () => {
+  // 16,384 are 1 GiB.
+  const pieces = Number(process.env.A11_SLOW_PIECES ?? 3000);
+  const before = process.memoryUsage.rss();
   let received = 0;
   let mostHeld = 0;
-  for await (const _ of client.stream("flood", { pieces: 400 })) {
+  let mostResident = 0;
+  for await (const _ of client.stream("flood", { pieces })) {
     received++;
     mostHeld = Math.max(mostHeld, client.heldBytes, host.heldBytes);
-    if (received % 16 === 0) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
+    if (received % 32 === 0) {
+      mostResident = Math.max(mostResident, process.memoryUsage.rss());
+      await new Promise((resolve) => setTimeout(resolve, 1));
     }
   }
-  assert.equal(received, 400);
+  assert.equal(received, pieces);
   assert.ok(mostHeld < 2 << 20, `${mostHeld} B`);
+  // However much it was: what the host and the caller, both in this process, leave to collect.
+  const grown = mostResident - before;
+  assert.ok(grown < 100 << 20, `${grown} B more for ${pieces * PIECE} B`);
 });
 
 test("3: an unknown action is refused while its inputs are written, each time the same", async () => {
@@ -183,9 +206,14 @@ test("5: a half-close alone cancels nothing", async () => {
 });
 
 test("7: large values arrive, larger ones are refused, and the connection goes on", async () => {
-  const large = "x".repeat(5 << 20);
-  assert.equal(await client.call("any", { value: large }), large);
-  const failure = await client.call("any", { value: "x".repeat(20 << 20) }).catch(StatusError.from);
+  for (const bytes of [5 << 20, 20 << 20]) {
+    const large = "x".repeat(bytes);
+    // Not by `equal`, which would show where they differ.
+    assert.ok((await client.call("any", { value: large })) === large, `${bytes} B`);
+  }
+  // One of a stream goes in one frame.
+  const words = ["x".repeat(20 << 20)];
+  const failure = await client.call("upper", { words }).catch(StatusError.from);
   assert.ok(failure instanceof StatusError);
   assert.deepEqual([failure.code, failure.reason], ["RESOURCE_EXHAUSTED", "SESSION_LIMIT"]);
   assert.equal(await client.call("greet", { who: "you" }), "Hello, you!");

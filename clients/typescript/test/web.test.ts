@@ -60,7 +60,7 @@ test("calls whose inputs are there need no session", () =>
 test("a page hosts its functions over a WebSocket, and calls with streams", () =>
   withServer(async (address, client) => {
     const page = await connect(address, { ...options, registry: actions(), name: "page" });
-    assert.deepEqual(page.refused, []);
+    assert.deepEqual(page.refused, new Map());
     assert.equal(await client.call("greet", { who: "page" }), "Hello, page!");
     assert.deepEqual(await client.call("upper", { words: ["a", "b"] }), ["A", "B"]);
     assert.equal(client.sessionId, undefined);
@@ -121,7 +121,7 @@ test("a page reads a node, and follows a round as it runs", () =>
     for await (const { type } of client.executeStream(reply, { allow: ["word_count"] })) {
       kinds.push(type);
     }
-    assert.deepEqual([kinds[0], ...kinds.slice(-2)], ["started", "finished", "result"]);
+    assert.deepEqual([kinds[0], ...kinds.slice(-2)], ["started", "ended", "summary"]);
     assert.equal(client.sessionId, undefined);
   }));
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeBase64, encodeBase64 } from "../src/wire/base64.js";
 import { Chunk } from "../src/wire/chunk.js";
+import { cut } from "../src/wire/cut.js";
 import { wireHeaders } from "../src/wire/headers.js";
 import { parseJson, stringifyJson, stringifyReply } from "../src/wire/json.js";
 import { isName } from "../src/wire/name.js";
@@ -136,6 +137,27 @@ test("recorded peers are read and written back", () => {
       assert.equal(peerText(peerOf(peer)), text);
     }
   }
+});
+
+test("texts and details are cut to what the wire takes, at a letter", () => {
+  const bytesOf = (text: string) => new TextEncoder().encode(text).length;
+  const check = (text: string, most: number, said = text) => {
+    const sent = cut(text, most);
+    assert.ok(sent.isWellFormed() && bytesOf(sent) <= most, `${bytesOf(sent)} of ${most} B`);
+    assert.equal(sent, said);
+  };
+  check("", 40);
+  check("x".repeat(40), 40);
+  check("é".repeat(20), 40);
+  check("x".repeat(41), 40, `${"x".repeat(14)}… [cut, 41 bytes in all]`);
+  check("é".repeat(21), 40, `${"é".repeat(7)}… [cut, 42 bytes in all]`);
+  check(`${"x".repeat(12)}${"😀".repeat(9)}`, 40, `${"x".repeat(12)}… [cut, 48 bytes in all]`);
+  check("\ud800", 40, "\ufffd");
+  const details = ["1".repeat(3000), "2".repeat(3000), "3"];
+  const sent = new StatusError("ABORTED", "€".repeat(3000), { details }).toStatus();
+  assert.ok(bytesOf(sent.message) <= 4096);
+  assert.match(sent.message, /^€+… \[cut, 9000 bytes in all\]$/);
+  assert.deepEqual(sent.details, [details[0], "3"]);
 });
 
 test("a chunk, a status and a header that could not be sent are refused when they are made", () => {

@@ -5,7 +5,7 @@ use std::{
     cell::RefCell,
     marker::PhantomData,
     pin::Pin,
-    task::{Context as Poller, Poll},
+    task::{Context as Poller, Poll, ready},
 };
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
@@ -14,8 +14,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::super::context::decode;
-use crate::node::Reader;
+use super::super::{
+    input_values::InputValues,
+    port_value::{Of, decode},
+};
 use crate::wire::{Reason, Status};
 
 /// Marks the schema of a stream field.
@@ -23,7 +25,7 @@ pub(super) const STREAM_MARK: &str = "x-a11-stream";
 
 /// A stream input of a typed function: its values as they come.
 pub struct Incoming<T> {
-    reader: Reader,
+    values: InputValues,
     of: PhantomData<fn() -> T>,
 }
 
@@ -50,7 +52,7 @@ impl<T> Outgoing<T> {
 thread_local! {
     /// Streams do not pass through serde: a field holds a number instead, and
     /// the stream waits here for the length of one (synchronous) conversion.
-    pub(super) static INCOMING: RefCell<Vec<Option<Reader>>> = const { RefCell::new(Vec::new()) };
+    pub(super) static INCOMING: RefCell<Vec<Option<InputValues>>> = const { RefCell::new(Vec::new()) };
     pub(super) static OUTGOING: RefCell<Vec<Option<Encoded>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -60,29 +62,19 @@ impl<T: DeserializeOwned> Stream for Incoming<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Poller<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            let piece = match std::task::ready!(self.reader.poll_piece(cx)) {
-                Ok(Some(piece)) => piece,
-                Ok(None) => return Poll::Ready(None),
-                Err(status) => return Poll::Ready(Some(Err(status))),
-            };
-            match piece.chunk() {
-                Some(chunk) if !chunk.is_null() => {
-                    return Poll::Ready(Some(decode("stream", chunk)));
-                }
-                _ => {}
-            }
-        }
+        let next = ready!(self.values.poll_next_unpin(cx));
+        let port = self.values.port().name();
+        Poll::Ready(next.map(|chunk| decode(Of::Input(port), &chunk?)))
     }
 }
 
 impl<'de, T> Deserialize<'de> for Incoming<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let place = usize::deserialize(deserializer)?;
-        let reader = INCOMING.with_borrow_mut(|open| open.get_mut(place).and_then(Option::take));
-        let reader =
-            reader.ok_or_else(|| serde::de::Error::custom("a stream is only read from a port"))?;
-        Ok(Self { reader, of: PhantomData })
+        let values = INCOMING.with_borrow_mut(|open| open.get_mut(place).and_then(Option::take));
+        let values =
+            values.ok_or_else(|| serde::de::Error::custom("a stream is only read from a port"))?;
+        Ok(Self { values, of: PhantomData })
     }
 }
 

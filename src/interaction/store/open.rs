@@ -57,6 +57,22 @@ fn is_in_memory(place: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interaction::store::ConversationName;
+
+    #[tokio::test]
+    async fn a_file_is_written_and_read_at_one_place_however_it_is_said() {
+        for scheme in ["", "file:", "file://", "sqlite://"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("store.db");
+            let store = open(&format!("{scheme}{}", path.display())).await.expect("opens");
+            let name = ConversationName::new("none").expect("a name");
+            let missing = store.delete(&name).await.expect_err("there is none");
+            assert!(matches!(missing, StoreError::UnknownConversation(_)), "{scheme}: {missing}");
+            let listed = store.conversations("", None, 10).await;
+            assert!(listed.is_ok(), "{scheme}: {listed:?}");
+            assert!(path.is_file(), "{scheme}");
+        }
+    }
 
     #[tokio::test]
     async fn a_store_that_would_keep_nothing_is_refused() {

@@ -1,6 +1,7 @@
 //! One interaction as it is kept: the bytes that were appended, and what they say.
 
 use bytes::Bytes;
+use prost::{Message as _, Name as _};
 
 use super::{
     super::{
@@ -11,6 +12,7 @@ use super::{
     name::{MAX_LEN, RecordId},
 };
 use crate::wire::pb::Interaction;
+use crate::wire::weight::{self, MAX_WEIGHT};
 
 /// The largest interaction that is kept, in bytes as it is appended. With a page
 /// before it, and as JSON a third larger, it still fits a message.
@@ -106,5 +108,20 @@ impl Stored {
     pub fn interaction(&self) -> Result<Interaction, StoreError> {
         let broken = |error: InteractionError| StoreError::Broken { id: self.id.clone(), error };
         document::decode_turn(self.bytes.clone(), &self.media_type).map_err(broken)
+    }
+
+    /// What it says, and what that weighs: of several in one message, and of several
+    /// held at once, no more together than of one.
+    ///
+    /// # Errors
+    /// As [`interaction`](Self::interaction).
+    pub fn weighed(&self) -> Result<(Interaction, usize), StoreError> {
+        let interaction = self.interaction()?;
+        let encoded = match Form::of(&self.media_type) {
+            Some(Form::Protobuf) => self.bytes.clone(),
+            _ => interaction.encode_to_vec().into(),
+        };
+        let weight = weight::of(&encoded, &Interaction::full_name());
+        Ok((interaction, weight.unwrap_or(MAX_WEIGHT)))
     }
 }

@@ -21,12 +21,16 @@ use super::super::{collect::CallEvent, execute::execute_recorded, plan::Plan, ro
 use super::{held::Held, stored};
 use crate::action::Scope;
 use crate::interaction::store::{
-    ConversationName, HeldRound, Opened, Record, RecordError, RecordId, RoundKey, Store, StoreError,
+    ConversationName, HeldRound, MAX_RECORD_BYTES, Opened, Record, RecordError, RecordId, RoundKey,
+    Store, StoreError,
 };
 use crate::wire::{Reason, Status};
 
 /// How long a runner that died holds its rounds.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+/// The largest turn of results, beside what is of the turn itself.
+const MAX_TURN_BYTES: usize = MAX_RECORD_BYTES - 64 * 1024;
 
 /// How often a round that another process runs is looked at.
 const POLL: Duration = Duration::from_millis(500);
@@ -36,9 +40,32 @@ const POLL: Duration = Duration::from_millis(500);
 pub struct Recorder {
     store: Arc<dyn Store>,
     lease: Duration,
-    /// What runs here. It is stopped when the last who waits has left.
-    running: Arc<Mutex<HashMap<RoundKey, Weak<DropGuard>>>>,
+    running: Running,
     tasks: TaskTracker,
+}
+
+/// The rounds that run here. One is stopped when the last who waits for it has left.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<HashMap<RoundKey, Weak<DropGuard>>>>);
+
+impl Running {
+    fn begin(&self, key: RoundKey, interest: &Arc<DropGuard>) {
+        self.0.lock().insert(key, Arc::downgrade(interest));
+    }
+
+    /// Keeps a round running for one more who waits for it.
+    fn interest(&self, key: &RoundKey) -> Option<Arc<DropGuard>> {
+        self.0.lock().get(key).and_then(Weak::upgrade)
+    }
+
+    /// Notes the end of a run: of this one, and not of another that took its round
+    /// over when it had lost its lease.
+    fn end(&self, key: &RoundKey, interest: &Weak<DropGuard>) {
+        let mut running = self.0.lock();
+        if running.get(key).is_some_and(|current| current.ptr_eq(interest)) {
+            running.remove(key);
+        }
+    }
 }
 
 /// Where a round is recorded.
@@ -58,7 +85,7 @@ impl Recorder {
 
     /// The same, with another lease.
     pub fn with_lease(store: Arc<dyn Store>, lease: Duration) -> Self {
-        Self { store, lease, running: Arc::default(), tasks: TaskTracker::new() }
+        Self { store, lease, running: Running::default(), tasks: TaskTracker::new() }
     }
 
     /// The store.
@@ -93,11 +120,12 @@ impl Recorder {
         let owner = Uuid::new_v4();
         let key = RoundKey { conversation: conversation.clone(), turn: turn.id().clone() };
         let end = plan.limits.end();
+        plan.bound_turn(MAX_TURN_BYTES);
         let mut changes = self.store.changes(&conversation);
         let mut _interest = None;
         let calls = loop {
             changes.mark_unchanged();
-            _interest = self.running.lock().get(&key).and_then(Weak::upgrade);
+            _interest = self.running.interest(&key);
             match self.store.open_round(&conversation, turn.clone(), owner, self.lease).await? {
                 Opened::Held(calls) => break calls,
                 Opened::Finished(summary) => return self.finished(&key, summary).await,
@@ -118,9 +146,10 @@ impl Recorder {
         };
         let stop = CancellationToken::new();
         let interest = Arc::new(stop.clone().drop_guard());
-        self.running.lock().insert(key.clone(), Arc::downgrade(&interest));
+        self.running.begin(key.clone(), &interest);
+        let own = Arc::downgrade(&interest);
         let held = Held::new(self.store.clone(), HeldRound { key, owner }, calls, stop);
-        let task = self.clone().run(scope.clone(), plan, held, events);
+        let task = self.clone().run(scope.clone(), plan, held, own, events);
         // A task of its own: what is recorded is whole even if the caller leaves.
         let ended = self.tasks.spawn(task).await;
         ended.unwrap_or_else(|error| {
@@ -133,6 +162,7 @@ impl Recorder {
         scope: Scope,
         plan: Plan,
         held: Held,
+        interest: Weak<DropGuard>,
         events: Option<mpsc::Sender<CallEvent>>,
     ) -> Result<Round, Status> {
         let round = async {
@@ -150,7 +180,7 @@ impl Recorder {
             Ok(round)
         };
         let round = round.await;
-        self.running.lock().remove(&held.round.key);
+        self.running.end(&held.round.key, &interest);
         round
     }
 
@@ -161,5 +191,28 @@ impl Recorder {
         let id = RecordId::new(finished.turn.as_str()).map_err(|_: RecordError| broken())?;
         let results = self.store.get(&key.conversation, &id).await?;
         Ok(finished.with(results.interaction()?).ok_or_else(broken)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_lost_its_round_does_not_end_the_one_that_took_it_over() {
+        let running = Running::default();
+        let key = RoundKey {
+            conversation: ConversationName::new("talk").expect("a name"),
+            turn: RecordId::new("turn").expect("an id"),
+        };
+        let interest = || Arc::new(CancellationToken::new().drop_guard());
+        let (first, second) = (interest(), interest());
+        running.begin(key.clone(), &first);
+        running.begin(key.clone(), &second);
+        running.end(&key, &Arc::downgrade(&first));
+        let current = running.interest(&key).expect("it runs");
+        assert!(Arc::ptr_eq(&current, &second));
+        running.end(&key, &Arc::downgrade(&second));
+        assert!(running.interest(&key).is_none());
     }
 }

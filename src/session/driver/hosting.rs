@@ -1,24 +1,32 @@
 //! Calls that run here for the other side.
 
-use std::time::Duration;
+use std::panic::AssertUnwindSafe;
 
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
-use tokio::time::Instant;
 
 use super::handle::Session;
 use crate::action::{Call, Event, Inputs, Port, Run, Scope, scope::DEFAULT_CONCURRENT_CALLS};
 use crate::session::core::Side;
 use crate::session::run_nodes::{Reachable, RunNodes};
 use crate::wire::name::is_name;
+use crate::wire::time_limit::{self, deadline_after};
 use crate::wire::{Headers, Reason, Status, pb};
 
 /// Runs a call to its end, which is told whatever happens.
 pub(super) async fn run(session: Session, frame: pb::CallFrame) {
     let call = frame.call;
-    let status = match begin(&session, frame) {
-        Ok(hosted) => hosted.follow(&session, call).await,
-        Err(status) => status,
+    let running = async {
+        match begin(&session, frame) {
+            Ok(hosted) => hosted.follow(&session, call).await,
+            Err(status) => status,
+        }
     };
+    // The panics of a handler end in its own task; one of ours must not leave the
+    // caller waiting.
+    let status = AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(call, "a call that runs here for a session panicked");
+        Status::of(Reason::HandlerPanicked, "the call ended by a panic")
+    });
     session.with(|state| {
         let fault = state.calls.remove(&call).and_then(|call| call.fault);
         let fault = fault.filter(|_| status.is_ok());
@@ -56,7 +64,7 @@ fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
     });
     let mut headers: Headers = headers.into_iter().collect();
     let end = match timeout {
-        Some(timeout) => Instant::now().checked_add(read_duration(timeout)?),
+        Some(timeout) => deadline_after(time_limit::read("timeout", timeout)?),
         None => None,
     };
     let deadline = end.into_iter().chain(headers.deadline()?).min();
@@ -69,11 +77,14 @@ fn begin(session: &Session, frame: pb::CallFrame) -> Result<Hosted, Status> {
         given.close_but(schema, |port| inputs.iter().any(|(written, _)| written == port))?;
     }
     let run_id = RunNodes::id_in(&mut headers)?;
-    let run = scope.start(Call { id, entry, inputs: given, headers, deadline })?;
     let reachable = match (run_id, &parts.runs) {
-        (Some(id), Some(runs)) => Some(runs.open(id, &run)?),
+        (Some(id), Some(runs)) => Some(runs.reserve(id)?),
         _ => None,
     };
+    let run = scope.start(Call { id, entry, inputs: given, headers, deadline })?;
+    if let Some(reachable) = &reachable {
+        reachable.open(&run);
+    }
     Ok(Hosted { run, inputs, outputs, reachable })
 }
 
@@ -193,14 +204,4 @@ fn bind<'a>(
         }
     }
     Ok(bound)
-}
-
-fn read_duration(duration: pbjson_types::Duration) -> Result<Duration, Status> {
-    let seconds = u64::try_from(duration.seconds).ok();
-    let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
-    match (seconds, nanos) {
-        (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
-        // A caller's time may be up when it calls.
-        _ => Ok(Duration::ZERO),
-    }
 }

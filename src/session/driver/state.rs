@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use crate::session::core::{Core, Event};
-use crate::wire::{NodeFragment, Reason, Status, pb};
+use crate::wire::{NodeFragment, Reason, Status, name::shown, pb};
 
 /// How many log entries of a call are held for whoever takes them; older ones go.
 const MAX_HELD_LOGS: usize = 1024;
@@ -82,7 +82,7 @@ impl Declared {
         if self.ids.iter().any(|known| known == id) {
             return None;
         }
-        let id: String = id.chars().take(255).collect();
+        let id = shown(id);
         Some(Status::of(self.otherwise, format!("the action has no port for node {id:?}")))
     }
 }

@@ -127,6 +127,15 @@ async fn the_nodes_of_all_sessions_have_one_bound_and_those_that_nobody_uses_go_
     assert_eq!((refused.code, refused.reason), (Code::ResourceExhausted, Reason::SessionLimit));
     drop((reader, reading));
     fill(&nodes, &other, "d", 80 * KIB).await.expect("there is room");
+    // A writer that is cut off takes back what it did not write; and a node that was
+    // read can be let go again.
+    let cut_off = nodes.write(other.id(), "e").expect("there is room");
+    cut_off.make_room(10 * KIB).expect("there is room");
+    drop(cut_off);
+    drop(nodes.read(other.id(), "d").expect("is there"));
+    fill(&nodes, &session, "f", 90 * KIB).await.expect("there is room without d");
+    assert_eq!((nodes.count(), nodes.0.state.lock().idle.len()), (2, 2));
+    fill(&nodes, &other, "d", 70 * KIB).await.expect("there is room without f");
     // Nodes that hold nothing count, too.
     let writing = nodes.write(other.id(), "d").expect("is there");
     let readings: Vec<_> =

@@ -1,8 +1,17 @@
 /** What a handler knows of its call, and what it may do beside returning a result. */
 
+import type { Chunk } from "../wire/chunk.js";
 import { flows, type Headers, type HeadersInit } from "../wire/headers.js";
+import type { Failure } from "../wire/status.js";
 import type { LogOptions } from "./log.js";
 import type { Arguments, Call, Caller, CallOptions, StreamOptions } from "./options.js";
+
+/** Reads the inputs of a call by hand. @internal */
+export interface PortReader {
+  read(port: string): Promise<unknown>;
+  readChunk(port: string): Promise<Chunk | undefined>;
+  readStream(port: string): AsyncGenerator<unknown, void, undefined>;
+}
 
 /** What a context is made of. @internal */
 export interface ContextParts {
@@ -13,8 +22,10 @@ export interface ContextParts {
   readonly signal: AbortSignal;
   readonly caller: Caller;
   readonly log: (text: string, options: LogOptions) => void;
+  readonly inputs: PortReader;
   readonly write: (port: string, value: unknown) => Promise<void>;
   readonly finish: (port: string) => Promise<void>;
+  readonly fail: (port: string, failure: Failure) => void;
 }
 
 /** The context of one call that runs here. */
@@ -68,8 +79,29 @@ export class Context implements Caller {
   }
 
   /** Notes something for the operator, which users are never shown. */
-  logInternal(text: string): void {
-    this.#parts.log(text, { internal: true });
+  logInternal(text: string, options: Omit<LogOptions, "internal"> = {}): void {
+    this.#parts.log(text, { ...options, internal: true });
+  }
+
+  /**
+   * The one value of an input, waiting for it; `undefined` where there is none. As
+   * {@link readChunk} and {@link readStream} for actions that were registered with a schema:
+   * the handlers of others have their arguments.
+   *
+   * @throws StatusError INVALID_ARGUMENT where a required input has none, or it cannot be read.
+   */
+  read(port: string): Promise<unknown> {
+    return this.#parts.inputs.read(port);
+  }
+
+  /** The same as a chunk, whatever its media type. */
+  readChunk(port: string): Promise<Chunk | undefined> {
+    return this.#parts.inputs.readChunk(port);
+  }
+
+  /** The values of a stream input as they come; one reader, who may leave. */
+  readStream(port: string): AsyncGenerator<unknown, void, undefined> {
+    return this.#parts.inputs.readStream(port);
   }
 
   /** Writes an output by hand: the value of a unary one, the next of a stream. */
@@ -80,6 +112,11 @@ export class Context implements Caller {
   /** Ends a stream output that is written by hand. The handler's return ends all. */
   finish(port: string): Promise<void> {
     return this.#parts.finish(port);
+  }
+
+  /** Fails an output: whoever reads it gets why. */
+  fail(port: string, failure: Failure): void {
+    this.#parts.fail(port, failure);
   }
 
   /**

@@ -2,7 +2,7 @@
 
 import type { PortSchema } from "../gen/a11/v1/action_pb.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
-import { Chunk, kindOf, OCTETS, readValue } from "../wire/chunk.js";
+import { Chunk, dataOf, kindOf, OCTETS, readValue, type WireChunk } from "../wire/chunk.js";
 import { StatusError } from "../wire/status.js";
 
 /** What of a port is needed to read and write it; no media type: as each chunk says. */
@@ -16,7 +16,7 @@ export class Decoder {
   readonly #port: PortShape;
   #mediaType = "";
   /** The pieces of a unary port's value so far. */
-  #pieces: Uint8Array[] = [];
+  #pieces: WireChunk[] = [];
   /** Whether the final fragment came. */
   ended = false;
 
@@ -34,52 +34,60 @@ export class Decoder {
       return [];
     }
     this.ended = !fragment.continued;
-    const data = this.#dataOf(fragment);
+    const chunk = this.#chunkOf(fragment);
     if (!this.#port.unary) {
-      return data === undefined ? [] : [this.#read(data)];
+      return chunk === undefined ? [] : [this.#read(chunk, dataOf(chunk))];
     }
-    if (data !== undefined) {
-      this.#pieces.push(data);
+    if (chunk !== undefined) {
+      this.#pieces.push(chunk);
     }
-    if (!this.ended || this.#pieces.length === 0) {
+    const [first, ...others] = this.ended ? this.#pieces.splice(0) : [];
+    if (first === undefined) {
       return [];
     }
-    return [this.#read(joined(this.#pieces.splice(0)))];
+    return [this.#read(first, others.length === 0 ? dataOf(first) : this.#joined(first, others))];
   }
 
-  /** A port of bytes has chunks, whatever they are. */
-  #read(data: Uint8Array): unknown {
+  /** The bytes of a value that came in pieces. */
+  #joined(first: WireChunk, others: readonly WireChunk[]): Uint8Array {
+    const pieces = [first, ...others];
+    if (pieces.some(({ body }) => body.case === "ref")) {
+      const message = `port "${this.#port.name}": a piece of its one value is a reference`;
+      throw new StatusError("UNIMPLEMENTED", message, { reason: "UNSUPPORTED" });
+    }
+    return joined(pieces.map(dataOf));
+  }
+
+  /** A port of bytes has chunks, whatever they are; a reference is a chunk on any port. */
+  #read(chunk: WireChunk, data: Uint8Array): unknown {
     const { mediaType } = this.#port;
-    return mediaType !== "" && kindOf(mediaType) === "bytes"
-      ? new Chunk(this.#mediaType, data)
+    const isBytes = mediaType !== "" && kindOf(mediaType) === "bytes";
+    return isBytes || chunk.body.case === "ref" || kindOf(this.#mediaType) === "bytes"
+      ? Chunk.of(chunk, this.#mediaType, data)
       : readValue(this.#mediaType, data);
   }
 
-  /** The bytes of a fragment; `undefined` where it carries no value. */
-  #dataOf({ payload }: NodeFragment): Uint8Array | undefined {
+  /** The chunk of a fragment; `undefined` where it carries no value. */
+  #chunkOf({ payload }: NodeFragment): WireChunk | undefined {
     if (payload.case === undefined) {
       return undefined;
     }
-    if (payload.case === "nodeRef" || payload.value.body.case === "ref") {
-      const message = `port "${this.#port.name}": a reference cannot be read here`;
+    if (payload.case === "nodeRef") {
+      const message = `port "${this.#port.name}": a reference to a node cannot be read here`;
       throw new StatusError("UNIMPLEMENTED", message, { reason: "UNSUPPORTED" });
     }
     const { metadata, body } = payload.value;
-    const data = body.value ?? new Uint8Array();
     const mediaType = metadata?.mediaType || this.#mediaType;
-    if (data.length === 0 && (mediaType === OCTETS || mediaType === "")) {
+    const isEmpty = body.case !== "ref" && (body.value?.length ?? 0) === 0;
+    if (isEmpty && (mediaType === OCTETS || mediaType === "")) {
       return undefined;
     }
     this.#mediaType = mediaType || OCTETS;
-    return data;
+    return payload.value;
   }
 }
 
 function joined(pieces: Uint8Array[]): Uint8Array {
-  const [first] = pieces;
-  if (first !== undefined && pieces.length === 1) {
-    return first;
-  }
   const all = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;
   for (const piece of pieces) {

@@ -5,20 +5,32 @@ import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import type { CallFrame } from "../gen/a11/v1/peer_service_pb.js";
 import type { CallSink, Session } from "../session/session.js";
 import { Headers, type WireHeaders } from "../wire/headers.js";
-import { ok, Reason, type Status, StatusError, status, textOf } from "../wire/status.js";
+import {
+  type Failure,
+  ok,
+  Reason,
+  type Status,
+  StatusError,
+  status,
+  textOf,
+} from "../wire/status.js";
 import { Context } from "./context.js";
 import { bind, describe, Inputs } from "./inputs.js";
 import { wireLog } from "./log.js";
 import type { Caller } from "./options.js";
 import { Outbox } from "./outbox.js";
 import type { TypedPort } from "./ports.js";
+import { Reading } from "./reading.js";
 import { type Entry, OUTPUT } from "./registry.js";
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 interface Output {
   readonly outbox: Outbox;
+  /** Its node. */
+  readonly id: string;
   readonly type: TypedPort["type"];
+  hasFailed: boolean;
 }
 
 /** Runs one call. Its status is told exactly once, last, whatever the handler does. */
@@ -50,10 +62,12 @@ export class HostedCall implements CallSink {
     for (const fragment of fragments) {
       this.#inputs?.push(fragment);
     }
+    this.#endIfFailed();
   }
 
   closed(id: string, how: Status): void {
     this.#inputs?.close(id, how);
+    this.#endIfFailed();
   }
 
   log(_entry: WireLogEntry, _displaced: number): void {}
@@ -66,15 +80,15 @@ export class HostedCall implements CallSink {
   async #run(frame: CallFrame, caller: Caller): Promise<void> {
     const session = this.#session;
     const call = this.#call;
-    const inputs = new Inputs(this.#entry, frame.inputs, (id, cost) =>
-      session.consume(call, id, cost),
-    );
+    const inputs = new Inputs(this.#entry, frame, (id, cost) => session.consume(call, id, cost));
     this.#inputs = inputs;
-    for (const [id, { port, type }] of bind(this.#entry.outputs, frame.outputs)) {
+    const outputs = bind(this.#entry.outputs, frame.outputs, "own name", "INVALID_REQUEST");
+    for (const [id, { port, type }] of outputs) {
       const outbox = new Outbox("output", port, id, (fragment) => session.write(call, fragment));
-      this.#outputs.set(port.name, { outbox, type });
+      this.#outputs.set(port.name, { outbox, id, type, hasFailed: false });
     }
-    const args = await inputs.arguments();
+    const isByHand = this.#entry.input === "by hand";
+    const args = isByHand ? {} : await inputs.arguments();
     const context = new Context({
       id: frame.id === "" ? `call_${call}` : frame.id,
       action: frame.action,
@@ -82,14 +96,16 @@ export class HostedCall implements CallSink {
       deadline: this.#deadline,
       signal: this.#abort.signal,
       caller,
+      inputs: new Reading(this.#entry, inputs),
       log: (text, options) => session.log(call, wireLog(text, options)),
       write: (port, value) => this.#write(port, value),
       finish: async (port) => this.#output(port).outbox.finish(),
+      fail: (port, failure) => this.#fail(port, failure),
     });
     const returned = await this.#entry.handler(args as never, context);
     await this.#writeReturned(returned);
-    for (const { outbox } of this.#outputs.values()) {
-      if (!outbox.isWritten && outbox.port.unary && this.#isRequired(outbox)) {
+    for (const { outbox, hasFailed } of this.#outputs.values()) {
+      if (!outbox.isWritten && !hasFailed && outbox.port.unary && this.#isRequired(outbox)) {
         const message = `the handler wrote no output "${outbox.port.name}"`;
         throw new StatusError("INTERNAL", message, { reason: "INVALID_OUTPUT" });
       }
@@ -170,6 +186,15 @@ export class HostedCall implements CallSink {
     }
   }
 
+  #fail(port: string, failure: Failure): void {
+    const output = this.#output(port);
+    const why = failureOf(StatusError.ofFailure(`output "${port}"`, failure));
+    if (output.outbox.end("it was failed")) {
+      output.hasFailed = true;
+      this.#session.close(this.#call, output.id, why);
+    }
+  }
+
   #output(port: string): Output {
     const output = this.#outputs.get(port);
     if (output === undefined) {
@@ -198,6 +223,14 @@ export class HostedCall implements CallSink {
       this.#timer = setTimeout(() => {
         this.#finish(status("DEADLINE_EXCEEDED", "the call's time was up", "DEADLINE"));
       }, left);
+    }
+  }
+
+  /** Ends the call where its inputs break it, whatever the handler does with them. */
+  #endIfFailed(): void {
+    const failure = this.#inputs?.failure;
+    if (failure !== undefined) {
+      this.#finish(failure.toStatus());
     }
   }
 

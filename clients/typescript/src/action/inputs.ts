@@ -3,8 +3,11 @@
 import type * as z from "zod";
 import type { PortBinding } from "../gen/a11/v1/action_pb.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
+import type { CallFrame } from "../gen/a11/v1/peer_service_pb.js";
 import { cost } from "../session/core/cost.js";
-import { invalid, isOk, type Status, StatusError } from "../wire/status.js";
+import { type Chunk, OCTETS } from "../wire/chunk.js";
+import { isName } from "../wire/name.js";
+import { invalid, isOk, ok, type ReasonName, type Status, StatusError } from "../wire/status.js";
 import { Decoder } from "./decoder.js";
 import { Inbox } from "./inbox.js";
 import type { TypedPort } from "./ports.js";
@@ -12,6 +15,11 @@ import type { Entry } from "./registry.js";
 
 /** The largest value of a unary input. */
 const MAX_VALUE_BYTES = 64 << 20;
+
+interface Stream {
+  readonly port: TypedPort;
+  readonly inbox: Inbox;
+}
 
 interface Value {
   readonly port: TypedPort;
@@ -25,37 +33,58 @@ export class Inputs {
   /** Node → the unary input that it carries, until it has ended. */
   readonly #open = new Map<string, Value>();
   readonly #values = new Map<string, Value>();
-  readonly #streams = new Map<string, { port: TypedPort; inbox: Inbox }>();
+  readonly #streams = new Map<string, Stream>();
+  /** The streams that the caller does not write. */
+  readonly #empty: Stream[] = [];
   readonly #consume: (id: string, cost: number) => void;
   #failure: StatusError | undefined;
-  #settled: () => void = () => {};
-  readonly #complete = new Promise<void>((resolve) => {
-    this.#settled = resolve;
-  });
+  /** Who waits for a value, or for all. */
+  #waiting: (() => void)[] = [];
 
-  /** @throws StatusError for bindings that are against the rules. */
+  /** @throws StatusError for bindings that are against the rules, or leave an input out. */
   constructor(
     entry: Entry,
-    bindings: readonly PortBinding[],
+    { inputs, onlyListedInputs }: Pick<CallFrame, "inputs" | "onlyListedInputs">,
     consume: (id: string, cost: number) => void,
   ) {
     this.#entry = entry;
     this.#consume = consume;
-    for (const [id, port] of bind(entry.inputs, bindings)) {
+    const unlisted = onlyListedInputs ? "ended" : "own name";
+    const bound = bind(entry.inputs, inputs, unlisted, "UNDECLARED_INPUT");
+    const written = new Set(bound.values());
+    for (const port of entry.inputs.values()) {
+      if (!written.has(port)) {
+        this.#leaveOut(port);
+      }
+    }
+    for (const [id, port] of bound) {
+      // Whoever reads by hand has the chunks, and their values by their media types.
+      const isByHand = entry.input === "by hand";
+      const shape = isByHand ? { ...port.port, mediaType: OCTETS } : port.port;
       if (port.port.unary) {
-        const value: Value = { port, decoder: new Decoder(port.port), cost: 0, given: [] };
+        const value: Value = { port, decoder: new Decoder(shape), cost: 0, given: [] };
         this.#open.set(id, value);
         this.#values.set(id, value);
       } else {
-        const inbox = new Inbox(port.port, (cost) => consume(id, cost));
+        const inbox = new Inbox(shape, (cost) => consume(id, cost));
         this.#streams.set(id, { port, inbox });
       }
     }
-    this.#check();
+  }
+
+  /** Why the call cannot go on, if it cannot. */
+  get failure(): StatusError | undefined {
+    return this.#failure;
   }
 
   /** Takes a piece of an input. */
   push(fragment: NodeFragment): void {
+    const place = elsewhere(fragment);
+    if (place !== undefined) {
+      const message = `the value is ${place}, which is not held here`;
+      this.fail(new StatusError("NOT_FOUND", message, { reason: "UNKNOWN_NODE" }));
+      return;
+    }
     const stream = this.#streams.get(fragment.id);
     if (stream !== undefined) {
       stream.inbox.push(fragment);
@@ -63,10 +92,7 @@ export class Inputs {
     }
     const value = this.#open.get(fragment.id);
     if (value === undefined) {
-      if (!this.#values.has(fragment.id)) {
-        const message = `the action has no port for node "${fragment.id.slice(0, 255)}"`;
-        this.fail(invalid(message, "UNDECLARED_INPUT"));
-      }
+      this.#failUnlessKnown(fragment.id);
       return;
     }
     const price = cost(fragment);
@@ -87,15 +113,20 @@ export class Inputs {
     }
     if (value.decoder.ended) {
       this.#open.delete(fragment.id);
-      this.#check();
+      this.#wake();
     }
   }
 
   /** A node ended beside its final fragment. */
   close(id: string, how: Status): void {
-    this.#streams.get(id)?.inbox.finish(how);
+    const stream = this.#streams.get(id);
+    if (stream !== undefined) {
+      stream.inbox.finish(how);
+      return;
+    }
     const value = this.#open.get(id);
     if (value === undefined) {
+      this.#failUnlessKnown(id);
       return;
     }
     if (!isOk(how)) {
@@ -105,7 +136,7 @@ export class Inputs {
       this.fail(new StatusError("FAILED_PRECONDITION", message, { reason: "NOT_FINAL" }));
     } else {
       this.#open.delete(id);
-      this.#check();
+      this.#wake();
     }
   }
 
@@ -115,7 +146,25 @@ export class Inputs {
     for (const { inbox } of this.#streams.values()) {
       inbox.finish(failure.toStatus());
     }
-    this.#settled();
+    this.#wake();
+  }
+
+  /** The chunk of a unary input that is read by hand, once it is there; `undefined`: none. */
+  async value(name: string): Promise<Chunk | undefined> {
+    const [id, value] =
+      [...this.#values].find(([, { port }]) => port.port.name === name) ?? ([] as const);
+    await this.#until(() => id === undefined || !this.#open.has(id));
+    return value?.given[0] as Chunk | undefined;
+  }
+
+  /** The chunks of a stream input that is read by hand. */
+  stream(name: string): AsyncIterableIterator<unknown> {
+    const all = [...this.#streams.values(), ...this.#empty];
+    const inbox = all.find(({ port }) => port.port.name === name)?.inbox;
+    if (inbox === undefined) {
+      throw new TypeError(`no stream is bound to "${name}"`);
+    }
+    return inbox;
   }
 
   /**
@@ -124,32 +173,62 @@ export class Inputs {
    * @throws StatusError INVALID_ARGUMENT that names the input which does not fit.
    */
   async arguments(): Promise<Record<string, unknown>> {
-    await this.#complete;
-    if (this.#failure !== undefined) {
-      throw this.#failure;
-    }
+    await this.#until(() => this.#open.size === 0);
     const args: Record<string, unknown> = {};
     for (const { port, given } of this.#values.values()) {
       if (given.length > 0) {
         args[port.port.name] = given[0];
       } else if (port.port.required) {
-        const message = `required input "${port.port.name}" is missing`;
-        throw invalid(message, "MISSING_INPUT");
+        throw missing(port);
       }
     }
-    for (const { port, inbox } of this.#streams.values()) {
+    for (const { port, inbox } of [...this.#streams.values(), ...this.#empty]) {
       args[port.port.name] = checked(port, inbox);
     }
-    const parsed = await this.#entry.input.safeParseAsync(args);
+    const type = this.#entry.input;
+    if (type === "by hand") {
+      return args;
+    }
+    const parsed = await type.safeParseAsync(args);
     if (!parsed.success) {
       throw invalid(describe("input", parsed.error), "INVALID_INPUT");
     }
     return parsed.data;
   }
 
-  #check(): void {
-    if (this.#open.size === 0) {
-      this.#settled();
+  /** An input that the caller does not write has ended. */
+  #leaveOut(port: TypedPort): void {
+    if (port.port.required) {
+      throw missing(port);
+    }
+    if (!port.port.unary) {
+      const inbox = new Inbox(port.port, () => {});
+      inbox.finish(ok());
+      this.#empty.push({ port, inbox });
+    }
+  }
+
+  /** Whoever writes a node that carries no input breaks its call. */
+  #failUnlessKnown(id: string): void {
+    if (!this.#values.has(id)) {
+      const message = `the action has no port for node "${id.slice(0, 255)}"`;
+      this.fail(invalid(message, "UNDECLARED_INPUT"));
+    }
+  }
+
+  /** @throws StatusError where the call cannot go on. */
+  async #until(holds: () => boolean): Promise<void> {
+    while (this.#failure === undefined && !holds()) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    if (this.#failure !== undefined) {
+      throw this.#failure;
+    }
+  }
+
+  #wake(): void {
+    for (const resume of this.#waiting.splice(0)) {
+      resume();
     }
   }
 }
@@ -177,21 +256,50 @@ export function describe(what: string, error: z.ZodError): string {
   return faults.join("; ");
 }
 
-/** Node → port, for the ports of one direction. */
+/** Where the value of a fragment is, if not in it; nobody goes there. */
+function elsewhere({ payload }: NodeFragment): string | undefined {
+  if (payload.case === "nodeRef") {
+    return `in node "${payload.value.id.slice(0, 255)}"`;
+  }
+  const body = payload.case === "chunk" ? payload.value.body : undefined;
+  return body?.case === "ref" ? `at "${body.value.slice(0, 255)}"` : undefined;
+}
+
+/** What a call ends with that lacks an input. */
+export function missing({ port }: TypedPort): StatusError {
+  return invalid(`required input "${port.name}" is missing`, "MISSING_INPUT");
+}
+
+/** What becomes of a port that a caller does not list: it has the node of its own name, or none. */
+type Unlisted = "own name" | "ended";
+
+/**
+ * Node → port, for the ports of one direction.
+ *
+ * @param unknown - What a binding to no port is.
+ */
 export function bind(
   ports: ReadonlyMap<string, TypedPort>,
   bindings: readonly PortBinding[],
+  unlisted: Unlisted,
+  unknown: ReasonName,
 ): Map<string, TypedPort> {
-  const nodes = new Map([...ports.keys()].map((name) => [name, name]));
+  const nodes = new Map<string, string>();
   for (const { name, id } of bindings) {
-    if (!nodes.has(name)) {
-      throw invalid(`a node is bound to "${name}", which is no port`);
+    if (!ports.has(name)) {
+      throw invalid(`a node is bound to "${name.slice(0, 255)}", which is no port`, unknown);
+    }
+    if (!isName(id)) {
+      throw invalid(`the node bound to "${name}" has an id that is no name`);
     }
     nodes.set(name, id);
   }
   const bound = new Map<string, TypedPort>();
   for (const [name, port] of ports) {
-    const id = nodes.get(name) ?? name;
+    const id = nodes.get(name) ?? (unlisted === "own name" ? name : undefined);
+    if (id === undefined) {
+      continue;
+    }
     const other = bound.get(id);
     if (other !== undefined) {
       throw invalid(`ports "${other.port.name}" and "${name}" have one node, "${id}"`);

@@ -6,10 +6,11 @@ import {
   LogEntrySchema,
   type LogEntry as WireLogEntry,
 } from "../gen/a11/v1/action_pb.js";
+import { cut } from "../wire/cut.js";
 import type { LogEntry, LogLevel } from "./options.js";
 
-/** The longest text of an entry, in characters. */
-const MAX_LENGTH = 16_384;
+/** The longest text of an entry, in bytes. */
+const MAX_TEXT_BYTES = 64 * 1024;
 
 const LEVELS: Record<LogLevel, Level> = {
   debug: Level.DEBUG,
@@ -31,21 +32,17 @@ export interface LogOptions {
 /** An entry for the wire. */
 export function wireLog(said: string, options: LogOptions): WireLogEntry {
   // Plain JavaScript says other things, too, and a frame must be writable.
-  const text = String(said);
   return create(LogEntrySchema, {
-    text: (text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}… [cut]` : text).toWellFormed(),
+    text: cut(String(said), MAX_TEXT_BYTES),
     level: LEVELS[options.level ?? "info"] ?? Level.INFO,
     channel: String(options.channel ?? "").toWellFormed(),
     internal: options.internal === true,
   });
 }
 
-/** An entry for the program; `undefined` for an internal one. */
-export function readLog(entry: WireLogEntry): LogEntry | undefined {
-  if (entry.internal) {
-    return undefined;
-  }
+/** An entry for the program. */
+export function readLog({ text, level, channel, internal }: WireLogEntry): LogEntry {
   const levels = Object.keys(LEVELS) as LogLevel[];
-  const level = levels.find((level) => LEVELS[level] === entry.level) ?? "info";
-  return { level, channel: entry.channel, text: entry.text };
+  const known = levels.find((name) => LEVELS[name] === level) ?? "info";
+  return { text, level: known, channel, internal };
 }

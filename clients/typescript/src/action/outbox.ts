@@ -2,7 +2,7 @@
 
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import { Chunk, chunkOf, endOf, fragmentOf, kindOf } from "../wire/chunk.js";
-import { invalid } from "../wire/status.js";
+import { StatusError } from "../wire/status.js";
 import type { PortShape } from "./decoder.js";
 
 /** A value that is larger is sent in pieces: a frame has room for 16 MiB, as a rule. */
@@ -23,7 +23,8 @@ export class Outbox {
   #mediaType = "";
   #written = 0;
   #source: AsyncIterator<unknown> | Iterator<unknown> | undefined;
-  #ended = false;
+  /** Why it takes no more, once it does not. */
+  #ended: string | undefined;
 
   /** @param what - What the port is to whoever writes it: an `input`, or an `output`. */
   constructor(what: "input" | "output", port: PortShape, id: string, send: Send) {
@@ -38,26 +39,30 @@ export class Outbox {
     return this.#written > 0;
   }
 
-  /** Whether it takes no more. */
-  get isEnded(): boolean {
-    return this.#ended;
+  /** Takes no more, for that reason; whether it did until now. */
+  end(why: string): boolean {
+    const wasOpen = this.#ended === undefined;
+    this.#ended ??= why;
+    return wasOpen;
   }
 
   /**
    * Writes the one value of a unary port, or one more of a stream port; `false` where
    * the other side takes no more.
    *
-   * @throws StatusError INVALID_ARGUMENT for a value that does not fit the port.
+   * @throws StatusError INVALID_ARGUMENT for a value that does not fit the port,
+   * FAILED_PRECONDITION (NODE_CLOSED) after its end.
    */
   write(value: unknown): Promise<boolean> {
     const { mediaType, unary } = this.port;
-    if (this.#ended) {
-      const why = unary ? "takes one value" : "has been closed";
-      return Promise.reject(invalid(`${this.#what} ${why}`, "INVALID_INPUT"));
+    if (this.#ended !== undefined) {
+      const message = `${this.#what} has ended: ${this.#ended}`;
+      const error = new StatusError("FAILED_PRECONDITION", message, { reason: "NODE_CLOSED" });
+      return Promise.reject(error);
     }
     const chunk = chunkOf(this.#what, mediaType, value);
     this.#written++;
-    this.#ended = unary;
+    this.#ended = unary ? "it takes one value" : undefined;
     return unary && chunk.data.length > MAX_PIECE_BYTES
       ? this.#sendPieces(chunk)
       : this.#sendChunk(chunk, !unary);
@@ -70,13 +75,15 @@ export class Outbox {
   }
 
   /** Sends the one value of a unary port in pieces. */
-  async #sendPieces({ mediaType, data }: Chunk): Promise<boolean> {
+  async #sendPieces(chunk: Chunk): Promise<boolean> {
+    const { mediaType, data } = chunk;
     const cut = kindOf(mediaType) === "bytes" ? undefined : beforeLetter;
     for (let at = 0; ; ) {
       const wanted = at + MAX_PIECE_BYTES;
       const isLast = wanted >= data.length;
       const end = isLast ? data.length : (cut?.(data, wanted) ?? wanted);
-      const piece = new Chunk(mediaType, data.subarray(at, end));
+      // What it has beside its bytes goes with the first.
+      const piece = new Chunk(mediaType, data.subarray(at, end), at === 0 ? chunk : {});
       if (!(await this.#sendChunk(piece, !isLast))) {
         return false;
       }
@@ -115,8 +122,7 @@ export class Outbox {
 
   /** Ends the port. */
   async finish(): Promise<void> {
-    if (!this.#ended) {
-      this.#ended = true;
+    if (this.end("it was closed")) {
       await this.#send(endOf(this.#id));
     }
   }

@@ -1,6 +1,6 @@
 /** What a program hosts: actions with their types and handlers. */
 
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import * as z from "zod";
 import {
   type ActionSchema,
@@ -8,8 +8,10 @@ import {
   HeaderSchemaSchema,
 } from "../gen/a11/v1/action_pb.js";
 import { encodeText, kindOf } from "../wire/chunk.js";
-import { isName, isReserved } from "../wire/name.js";
+import { isName } from "../wire/name.js";
 import type { Context } from "./context.js";
+import { entryOfSchema } from "./handwritten.js";
+import { checkDescription, checkFields, checkName } from "./naming.js";
 import { portOf, stream, type TypedPort } from "./ports.js";
 import { faultOfType } from "./representable.js";
 
@@ -83,10 +85,17 @@ export type Handler<
   | AsyncGenerator<z.input<Output>, void, undefined>
   | Generator<z.input<Output>, void, undefined>;
 
+/** A schema in the shape of the protos; what is left out is empty, and ports are streams. */
+export type WrittenSchema = MessageInitShape<typeof ActionSchemaSchema>;
+
+/** Runs a call: reads its inputs from the context, and writes its outputs to it. */
+export type PortHandler = (context: Context) => void | Promise<void>;
+
 /** An action that can be run. @internal */
 export interface Entry {
   readonly schema: ActionSchema;
-  readonly input: z.ZodObject;
+  /** The type of the arguments; `by hand`: the handler reads the ports by its context. */
+  readonly input: z.ZodObject | "by hand";
   readonly inputs: ReadonlyMap<string, TypedPort>;
   readonly outputs: ReadonlyMap<string, TypedPort>;
   /** Whether there is one output, and what is returned is its value. */
@@ -115,7 +124,22 @@ export class Registry {
     definition: ActionDefinition<Input, Output, Outputs>,
     handler: Handler<Input, Output, Outputs>,
   ): this {
-    const entry = entryOf(definition, handler as Entry["handler"]);
+    return this.#add(entryOf(definition, handler as Entry["handler"]));
+  }
+
+  /**
+   * Adds an action whose schema is written by hand, in the shape of the protos. Its handler
+   * runs from the beginning of a call on: it reads inputs by {@link Context.read},
+   * {@link Context.readStream} and {@link Context.readChunk}, and writes outputs by
+   * {@link Context.write}.
+   *
+   * @throws TypeError where the schema is broken, or the name is taken.
+   */
+  register(schema: WrittenSchema, handler: PortHandler): this {
+    return this.#add(entryOfSchema(schema, handler));
+  }
+
+  #add(entry: Entry): this {
     const { name } = entry.schema;
     if (this.#entries.has(name)) {
       throw new TypeError(`action "${name}" is registered already`);
@@ -171,16 +195,10 @@ const KEYS: readonly string[] = [
 
 function entryOf(definition: ActionDefinition, handler: Entry["handler"]): Entry {
   const name: unknown = definition?.name;
-  if (typeof name !== "string" || !isName(name)) {
-    throw new TypeError(
-      `"${String(name)}" is not a name for an action: write letters, digits, _, # and -, 255 at most`,
-    );
-  }
-  if (isReserved(name)) {
-    throw new TypeError(`action "${name}": names that begin with __ are the protocol's own`);
-  }
+  checkName(name);
   try {
     check(definition, handler);
+    checkDescription(definition.description);
     const { outputs } = definition;
     const input = definition.input ?? z.object({});
     const inputs = portsOf(input.shape, "input");
@@ -244,24 +262,6 @@ function check(definition: ActionDefinition, handler: unknown): void {
     throw new TypeError(
       "a generator streams its output, and there is none; say what it yields: output: z.string()",
     );
-  }
-}
-
-/** Whether the result document can be made. */
-function checkFields(map: ActionDefinition["outputToJsonField"], ports: Entry["outputs"]): void {
-  const fields = Object.entries(map ?? {});
-  for (const [port, field] of fields) {
-    if (!ports.has(port)) {
-      throw new TypeError(`outputToJsonField: there is no output "${port}"`);
-    }
-    if (field === "$" && fields.length > 1) {
-      throw new TypeError(
-        `outputToJsonField: "$" makes "${port}" all of the result; it stands alone`,
-      );
-    }
-    if (fields.some(([other, same]) => other !== port && same === field)) {
-      throw new TypeError(`outputToJsonField: two outputs are to be the field "${field}"`);
-    }
   }
 }
 

@@ -33,14 +33,14 @@ async function host({ module, symbol, server, name }: HostCommand): Promise<numb
   const connecting = connect(server, {
     name,
     registry,
-    onRefused: ({ name, error }) => say(`refused ${name}: ${error.code}: ${error.message}`),
+    onRefused: (name, { code, message }) => say(`refused ${name}: ${code}: ${message}`),
   });
   const client = await Promise.race([connecting, stopped]);
   if (client === undefined) {
     // Nothing is hosted yet: there is nothing to end.
     process.exit(OK);
   }
-  const refused = new Set(client.refused.map(({ name }) => name));
+  const { refused } = client;
   const served = registry.schemas().filter(({ name }) => !refused.has(name));
   for (const { name } of served) {
     say(`hosting ${name}`);

@@ -8,9 +8,12 @@ import { invalid } from "../wire/status.js";
 
 /** An argument that is sent. */
 export interface Argument {
-  readonly port: string;
+  readonly name: string;
   readonly value: unknown;
 }
+
+/** How many references of a schema are followed, one after the other. */
+const MAX_REFS = 32;
 
 /** Whether inputs that are not given stay open, to be written while the call runs. */
 export type Others = "open" | "absent";
@@ -26,22 +29,22 @@ export function argumentsOf(schema: ActionSchema, args: Arguments, others: Other
     throw invalid('arguments are an object, input → value: { text: "…" }');
   }
   const given: Argument[] = [];
-  for (const [port, value] of Object.entries(args)) {
-    const input = schema.inputs.find(({ name }) => name === port);
+  for (const [name, value] of Object.entries(args)) {
+    const input = schema.inputs.find((port) => port.name === name);
     if (input === undefined) {
-      throw invalid(`action "${schema.name}" has no input "${port}"`, "UNDECLARED_INPUT");
+      throw invalid(`action "${schema.name}" has no input "${name}"`, "UNDECLARED_INPUT");
     }
     if (isAbsent(input, value)) {
       continue;
     }
     if (!input.unary && !isIterable(value)) {
-      throw invalid(`input "${port}" takes a list or an iterable`, "INVALID_INPUT");
+      throw invalid(`input "${name}" takes a list or an iterable`, "INVALID_INPUT");
     }
-    given.push({ port, value });
+    given.push({ name, value });
   }
   if (others === "absent") {
     for (const { name, required } of schema.inputs) {
-      if (required && !given.some(({ port }) => port === name)) {
+      if (required && !given.some((argument) => argument.name === name)) {
         throw invalid(`required input "${name}" is missing`, "MISSING_INPUT");
       }
     }
@@ -62,10 +65,8 @@ function isIterable(value: unknown): boolean {
   );
 }
 
-function isObject(args: unknown): boolean {
-  return (
-    typeof args === "object" && args !== null && !Array.isArray(args) && !(Symbol.iterator in args)
-  );
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !(Symbol.iterator in value);
 }
 
 /** Whether a value is as good as not given: null, where null is no value. */
@@ -80,21 +81,41 @@ function isAbsent(port: PortSchema, value: unknown): boolean {
 }
 
 function acceptsNull(text: string): boolean {
-  const schema = (text === "" ? true : parseJson(text)) as unknown;
-  return accepts(schema);
+  const schema: unknown = text === "" ? true : parseJson(text);
+  return accepts(schema, schema, MAX_REFS);
 }
 
-function accepts(schema: unknown): boolean {
-  if (typeof schema !== "object" || schema === null) {
-    return schema === true;
+/** Whether null is valid by a JSON Schema; one that says nothing of it takes it. */
+function accepts(schema: unknown, root: unknown, refs: number): boolean {
+  if (!isObject(schema)) {
+    return schema !== false;
   }
-  const { type, anyOf, oneOf, enum: choices } = schema as Record<string, unknown>;
-  if (type !== undefined) {
-    return type === "null" || (Array.isArray(type) && type.includes("null"));
+  const { type = "null", const: only = null, enum: choices = [null], $ref, not } = schema;
+  const { anyOf = [true], oneOf = [true], allOf = [] } = schema;
+  const part = (it: unknown) => accepts(it, root, refs);
+  return (
+    [type].flat().includes("null") &&
+    only === null &&
+    listOf(choices).includes(null) &&
+    listOf(anyOf).some(part) &&
+    listOf(oneOf).some(part) &&
+    listOf(allOf).every(part) &&
+    (not === undefined || !part(not)) &&
+    ($ref === undefined || (refs > 0 && accepts(referred(String($ref), root), root, refs - 1)))
+  );
+}
+
+/** What a reference within the schema names; what is not found takes no null. */
+function referred(ref: string, root: unknown): unknown {
+  const [start, ...keys] = ref.split("/");
+  let found: unknown = start === "#" ? root : false;
+  for (const key of keys) {
+    const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
+    found = isObject(found) && Object.hasOwn(found, name) ? found[name] : false;
   }
-  if (Array.isArray(choices)) {
-    return choices.includes(null);
-  }
-  const options = anyOf ?? oneOf;
-  return !Array.isArray(options) || options.some(accepts);
+  return found;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }

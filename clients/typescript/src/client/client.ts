@@ -9,10 +9,11 @@ import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
 import type { Dial } from "../session/connection.js";
 import { Keeper } from "../session/keeper.js";
-import type { Session } from "../session/session.js";
-import { DEADLINE, SESSION, type WireHeaders, wireHeaders } from "../wire/headers.js";
-import { invalid, StatusError } from "../wire/status.js";
-import { type Argument, argumentsOf, isLive, type Others } from "./arguments.js";
+import { SESSION } from "../wire/headers.js";
+import { isName } from "../wire/name.js";
+import { type CallStatus, invalid, StatusError } from "../wire/status.js";
+import { Calls, type CallsParts } from "./calling.js";
+import { Doubts } from "./doubts.js";
 import {
   type BackendName,
   type ExecuteEvent,
@@ -21,15 +22,25 @@ import {
   type Result,
   requestOf,
 } from "./execute.js";
-import { Hosted, type Refused } from "./hosted.js";
+import { Hosted, type OnRefused } from "./hosted.js";
 import { Interactions } from "./interactions.js";
-import { type NodeOptions, type NodeOwner, NodeWriter, readNode } from "./nodes.js";
-import { runOneShot } from "./one-shot.js";
-import { checkMetadata, checkOptions, EXECUTE_OPTIONS, STREAM_OPTIONS } from "./options.js";
+import {
+  type NodeOptions,
+  type NodeOwner,
+  NodeWriter,
+  readNode,
+  type WriteNodeOptions,
+} from "./nodes.js";
+import {
+  checkMetadata,
+  checkOptions,
+  EXECUTE_OPTIONS,
+  READ_OPTIONS,
+  WRITE_OPTIONS,
+} from "./options.js";
 import { askForEvents, askForResult, type RoundParts } from "./round.js";
-import { RunningCall } from "./running-call.js";
 import { Schemas } from "./schemas.js";
-import { Patience, timeoutOf } from "./timeout.js";
+import { timeoutOf } from "./timeout.js";
 import { type Tool, type ToolsOptions, toolsOf, toolsRequestOf } from "./tools.js";
 
 /** How a client is made, whatever it is connected by. */
@@ -41,7 +52,7 @@ export interface ClientOptions {
   /** What it hosts from the start. */
   readonly registry?: Registry | undefined;
   /** Hears of an action that the service does not serve. Default: a warning on the console. */
-  readonly onRefused?: ((refused: Refused) => void) | undefined;
+  readonly onRefused?: OnRefused | undefined;
 }
 
 /** What a client is connected by. @internal */
@@ -49,8 +60,7 @@ export interface Driver {
   readonly url: string;
   readonly transport: Transport;
   readonly dial: Dial;
-  /** `always`: every call is one of the session. `needed`: only where it must be. */
-  readonly sessionCalls: "always" | "needed";
+  readonly sessionCalls: CallsParts["sessionCalls"];
   readonly canWriteNodes: boolean;
   close(): void;
 }
@@ -67,19 +77,23 @@ export class Client implements Caller {
   readonly #driver: Driver;
   readonly #keeper: Keeper;
   readonly #schemas: Schemas;
+  readonly #calls: Calls;
+  readonly #doubts: Doubts;
   readonly #hosted: Hosted;
   #isClosed = false;
 
   /** @internal */
   constructor(given: Driver, options: ClientOptions) {
-    const transport = guarded(given.transport, () => {
+    const check = () => {
       if (this.#isClosed) {
         throw closed();
       }
-    });
+    };
+    const transport = guarded(given.transport, check);
     const driver = { ...given, transport };
     this.#driver = driver;
     this.#schemas = new Schemas(transport);
+    this.#doubts = new Doubts(this.#schemas);
     this.#hosted = new Hosted(options.onRefused);
     this.interactions = new Interactions(transport);
     this.#keeper = new Keeper({
@@ -92,6 +106,13 @@ export class Client implements Caller {
         this.#hosted.answered(published, refused);
       },
     });
+    this.#calls = new Calls({
+      transport,
+      keeper: this.#keeper,
+      schemas: this.#schemas,
+      sessionCalls: driver.sessionCalls,
+      check,
+    });
   }
 
   /** Where it is connected to. */
@@ -99,8 +120,8 @@ export class Client implements Caller {
     return this.#driver.url;
   }
 
-  /** The actions that the service does not serve for this client, and why. */
-  get refused(): Refused[] {
+  /** The actions that the service does not serve for this client, by name, and why. */
+  get refused(): ReadonlyMap<string, CallStatus> {
     return this.#hosted.refused;
   }
 
@@ -137,41 +158,20 @@ export class Client implements Caller {
     args: Arguments = {},
     options: CallOptions = {},
   ): Promise<T> {
-    const call = await this.#start(name, args, options, "absent");
-    try {
-      return (await call.result()) as T;
-    } catch (error) {
-      this.#schemas.judge(name, error as StatusError);
-      throw error;
-    }
+    const call = await this.#calls.start(name, args, options, "absent");
+    return (await call.result()) as T;
   }
 
   /**
-   * Calls an action and hands out the values of its streamed output as they come. Leaving
-   * the loop early cancels the call.
+   * Calls an action and hands out the values of its streamed output as they come, or of the
+   * output that `port` names. Leaving the loop early cancels the call.
    */
   async *stream<T = unknown>(
     name: string,
     args: Arguments = {},
     options: StreamOptions = {},
   ): AsyncGenerator<T, void, undefined> {
-    checkOptions(options, STREAM_OPTIONS, "a call");
-    const patience = new Patience(options);
-    const port = await patience.wait(this.#streamOf(name, options.port));
-    const call = await this.#start(name, args, { ...options, timeout: patience.left }, "absent");
-    let error: StatusError | undefined;
-    void call.closeInputs();
-    for await (const event of call) {
-      if (event.type === "output" && event.port === port) {
-        yield event.value as T;
-      } else if (event.type === "status") {
-        error = event.error;
-      }
-    }
-    if (error !== undefined) {
-      this.#schemas.judge(name, error);
-      throw error;
-    }
+    yield* this.#calls.stream<T>(name, args, options);
   }
 
   /**
@@ -179,7 +179,7 @@ export class Client implements Caller {
    * given, to be written. Leaving the loop over its events early cancels it.
    */
   start(name: string, args: Arguments = {}, options: CallOptions = {}): Promise<Call> {
-    return this.#start(name, args, options, "open");
+    return this.#calls.start(name, args, options, "open");
   }
 
   /** The schemas of the service's actions, by name; all, or those that match a pattern. */
@@ -247,7 +247,7 @@ export class Client implements Caller {
   }
 
   /**
-   * The same, as events in the order they happen; the result is the last. Leaving the loop
+   * The same, as events in the order they happen; the summary is the last. Leaving the loop
    * early cancels the calls. Where a recorded round is sent again, a call that had begun
    * tells no more than its end, and nothing is told twice.
    */
@@ -261,22 +261,32 @@ export class Client implements Caller {
   // Nodes.
 
   /**
-   * Reads a node of a session, or a port of a run, from a place on, as it is written; attaches again after a
-   * disconnect. The values are texts, JSON values, or {@link Chunk}s.
+   * Reads a node of a session, or a port of a run, from a place on, as it is written; attaches
+   * again after a disconnect. The values are texts, JSON values, or {@link Chunk}s.
    */
   async *readNode(id: string, options: NodeOptions = {}): AsyncGenerator<unknown, void, undefined> {
+    checkOptions(options, READ_OPTIONS, "readNode");
     yield* readNode(this.#driver.transport, await this.#ownerOf(options), id, options);
   }
 
-  /** Writes a node of a session, or an input of a run that was left open; attaches again after a disconnect. */
-  async writeNode(id: string, options: Omit<NodeOptions, "offset"> = {}): Promise<NodeWriter> {
+  /**
+   * Writes a node of a session, or an input of a run that was left open; attaches again after
+   * a disconnect.
+   *
+   * @throws StatusError INVALID_ARGUMENT for an id that is no name.
+   */
+  async writeNode(id: string, options: WriteNodeOptions = {}): Promise<NodeWriter> {
+    checkOptions(options, WRITE_OPTIONS, "writeNode");
+    if (!isName(id)) {
+      throw invalid(`node "${id}" has an id that is no name`);
+    }
     if (!this.#driver.canWriteNodes) {
       throw new StatusError("UNIMPLEMENTED", "a browser cannot stream to a node", {
         reason: "UNSUPPORTED",
       });
     }
     const owner = await this.#ownerOf(options);
-    return new NodeWriter(this.#driver.transport, owner, id, options.signal);
+    return new NodeWriter(this.#driver.transport, owner, id, options);
   }
 
   async #ownerOf({ session, run = "" }: NodeOptions): Promise<NodeOwner> {
@@ -287,9 +297,9 @@ export class Client implements Caller {
 
   /**
    * Hosts the actions of a registry, those that are added later too, until the client is
-   * closed. Answers those that the service does not serve.
+   * closed. Answers those that the service does not serve, by name, and why.
    */
-  async host(registry: Registry): Promise<Refused[]> {
+  async host(registry: Registry): Promise<ReadonlyMap<string, CallStatus>> {
     if (typeof registry?.onChange !== "function") {
       throw invalid("host takes a Registry: new Registry().action(…)");
     }
@@ -299,7 +309,7 @@ export class Client implements Caller {
     await this.#keeper.session();
     await this.#keeper.publishChanges();
     const names = registry.schemas().map(({ name }) => name);
-    return this.refused.filter(({ name }) => names.includes(name));
+    return new Map([...this.refused].filter(([name]) => names.includes(name)));
   }
 
   /** Ends the session, its calls with it, and lets go of the connection. */
@@ -314,76 +324,6 @@ export class Client implements Caller {
     await this.close();
   }
 
-  async #start(
-    name: string,
-    args: Arguments,
-    options: CallOptions,
-    others: Others,
-  ): Promise<RunningCall> {
-    // A stream's port was chosen before.
-    checkOptions(options, STREAM_OPTIONS, "a call");
-    if (typeof name !== "string") {
-      throw invalid(`an action's name is a text, not ${name === null ? "null" : typeof name}`);
-    }
-    if (this.#isClosed) {
-      throw closed();
-    }
-    const patience = new Patience(options);
-    const headers = wireHeaders(options.headers);
-    const schema = await patience.wait(this.#schemas.get(name));
-    const given = argumentsOf(schema, args, others);
-    const session = this.#isOneShot(given, others)
-      ? undefined
-      : await patience.wait(this.#keeper.session());
-    const timed = { ...options, timeout: patience.left };
-    const call = new RunningCall(`call_${crypto.randomUUID().replaceAll("-", "")}`, schema, timed);
-    if (session === undefined) {
-      void runOneShot(this.#driver.transport, name, call, given, headers, timed);
-    } else {
-      this.#begin(session, name, call, given, headers, timed);
-    }
-    return call;
-  }
-
-  #isOneShot(given: readonly Argument[], others: Others): boolean {
-    const needed = others === "open" || given.some(isLive);
-    return this.#driver.sessionCalls === "needed" && !needed && this.sessionId === undefined;
-  }
-
-  #begin(
-    session: Session,
-    action: string,
-    call: RunningCall,
-    given: readonly Argument[],
-    { [DEADLINE]: _, ...headers }: WireHeaders,
-    options: CallOptions,
-  ): void {
-    // The time left says it, without a common clock: the deadline is no header.
-    const number = session.startCall(
-      { id: call.id, action, headers, timeoutMs: options.timeout },
-      call,
-    );
-    call.begin({
-      write: (fragment) => session.write(number, fragment),
-      consume: (id, cost) => session.consume(number, id, cost),
-      cancel: (why) => session.cancel(number, why),
-    });
-    void call.feed(given);
-  }
-
-  async #streamOf(name: string, port: string | undefined): Promise<string> {
-    const schema = await this.#schemas.get(name);
-    const streams = schema.outputs.filter(({ unary }) => !unary).map((output) => output.name);
-    const [first, ...others] = port === undefined ? streams : streams.filter((it) => it === port);
-    if (first === undefined) {
-      throw invalid(`action "${name}" has no streamed output${port ? ` "${port}"` : ""}`);
-    }
-    if (others.length > 0) {
-      throw invalid(`action "${name}" streams ${streams.join(", ")}: choose with \`port\``);
-    }
-    return first;
-  }
-
   async #known(name: string): Promise<ActionSchema | undefined> {
     return this.#schemas.get(name).catch(() => undefined);
   }
@@ -391,9 +331,13 @@ export class Client implements Caller {
   #round(reply: Reply, options: ExecuteOptions): RoundParts {
     checkOptions(options, EXECUTE_OPTIONS, "execute");
     checkMetadata(options.headers);
+    const request = requestOf(reply, options);
+    const configured = Object.keys(options.actionConfigs ?? {});
+    // Apart: it is no matter of the round, which waits for nothing.
+    void this.#doubts.look(request, configured, this.#hosted.schemas());
     return {
       transport: this.#driver.transport,
-      request: requestOf(reply, options),
+      request,
       timeout: timeoutOf(options.timeout),
       signal: options.signal,
       headers: () => this.#sent(options.headers),

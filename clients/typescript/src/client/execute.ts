@@ -16,7 +16,7 @@ import { durationOf } from "../session/core/core.js";
 import { type HeadersInit, wireHeaders } from "../wire/headers.js";
 import type { JsonValue } from "../wire/json.js";
 import { peerOf } from "../wire/peer.js";
-import { Code, type CodeName, invalid, type ReasonName, status } from "../wire/status.js";
+import { type CallStatus, type Failure, invalid, StatusError } from "../wire/status.js";
 import { timeoutOf } from "./timeout.js";
 import { holding, isInteraction, jsonOf } from "./turn.js";
 
@@ -47,8 +47,8 @@ export interface RejectedCall {
   readonly position: number;
   readonly id: string;
   readonly name: string;
-  readonly code: CodeName;
-  readonly message: string;
+  /** Why: a `StatusError`, or `{ code, message }`. */
+  readonly status: Failure;
 }
 
 /** How a model's calls may run. */
@@ -84,11 +84,7 @@ export interface ExecuteOptions {
 export interface CallResult {
   readonly id: string;
   readonly name: string;
-  readonly status: {
-    readonly code: CodeName;
-    readonly reason: ReasonName;
-    readonly message: string;
-  };
+  readonly status: CallStatus;
   /** What it narrated for the user. */
   readonly log: string;
   /**
@@ -112,20 +108,20 @@ export interface Result {
   readonly backend: BackendName | undefined;
 }
 
-/** Something that happened while a model's calls ran; the result is last. */
+/** Something that happened while a model's calls ran; the summary is last. */
 export type ExecuteEvent =
   | { readonly type: "started"; readonly id: string; readonly name: string }
-  | { readonly type: "log"; readonly id: string; readonly entry: LogEntry }
+  | { readonly type: "narrated"; readonly id: string; readonly log: LogEntry }
   /** `field` is where the value stands in the result document, `_` for all of it. */
   | {
-      readonly type: "output";
+      readonly type: "produced";
       readonly id: string;
       readonly field: string;
       readonly value: unknown;
     }
-  /** The value is told with the result, at the end. */
-  | { readonly type: "finished"; readonly result: Omit<CallResult, "value" | "outputs"> }
-  | { readonly type: "result"; readonly result: Result };
+  /** The value is told with the summary. */
+  | { readonly type: "ended"; readonly result: Omit<CallResult, "value" | "outputs"> }
+  | { readonly type: "summary"; readonly result: Result };
 
 /** What is executed: an interaction, its JSON text, or a provider's reply as it came. */
 export type Reply = Interaction | string | object;
@@ -145,11 +141,11 @@ export function requestOf(
     store: options.store ?? false,
     conversation: options.conversation ?? "",
     interactionId: options.interactionId ?? "",
-    rejectedCalls: (options.rejected ?? []).map(({ position, id, name, code, message }) => ({
+    rejectedCalls: (options.rejected ?? []).map(({ position, id, name, status }) => ({
       position,
       id,
       name,
-      status: rejection(id, code, message),
+      status: StatusError.ofFailure(`rejected "${id}"`, status).toStatus(),
     })),
   });
   const timeout = timeoutOf(options.timeout);
@@ -176,13 +172,6 @@ export function requestOf(
 /** The patterns of an allow-list. */
 export function patternsOf(allow: ExecuteOptions["allow"] = []): string[] {
   return typeof allow === "string" ? [allow] : [...allow];
-}
-
-function rejection(id: string, code: CodeName, message: string) {
-  if (!Object.hasOwn(Code, code) || code === "OK") {
-    throw invalid(`rejected "${id}": ${String(code)} is no code of a failure`);
-  }
-  return status(code, message);
 }
 
 /** The turn with where its actions run; the one given is never changed. */

@@ -6,26 +6,23 @@ import type { Registry } from "../action/registry.js";
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import type { CallFrame, RefusedAction } from "../gen/a11/v1/peer_service_pb.js";
 import type { CallSink, Session } from "../session/session.js";
-import { StatusError, status } from "../wire/status.js";
+import { type CallStatus, callStatus, status } from "../wire/status.js";
 
-/** An action that the service does not serve for its host. */
-export interface Refused {
-  readonly name: string;
-  readonly error: StatusError;
-}
+/** Hears of an action that the service does not serve for its host, and why. */
+export type OnRefused = (name: string, status: CallStatus) => void;
 
 export class Hosted {
   readonly #registries = new Map<Registry, () => void>();
-  readonly #refused = new Map<string, Refused>();
-  readonly #onRefused: (refused: Refused) => void;
+  readonly #refused = new Map<string, CallStatus>();
+  readonly #onRefused: OnRefused;
 
-  constructor(onRefused: ((refused: Refused) => void) | undefined) {
+  constructor(onRefused: OnRefused | undefined) {
     this.#onRefused = onRefused ?? warn;
   }
 
-  /** What the service does not serve. */
-  get refused(): Refused[] {
-    return [...this.#refused.values()];
+  /** What the service does not serve, as it is now. */
+  get refused(): ReadonlyMap<string, CallStatus> {
+    return new Map(this.#refused);
   }
 
   /** Hosts a registry too; `changed` hears of every change of it. */
@@ -68,14 +65,14 @@ export class Hosted {
       this.#refused.delete(name);
     }
     for (const { name, status: why } of refused) {
-      const error = StatusError.of(why ?? status("UNKNOWN", "no reason was given"));
-      this.#refused.set(name, { name, error });
+      const told = callStatus(why ?? status("UNKNOWN", "no reason was given"));
+      this.#refused.set(name, told);
       // Apart: what it throws is its program's, and no fault of the session.
-      queueMicrotask(() => this.#onRefused({ name, error }));
+      queueMicrotask(() => this.#onRefused(name, told));
     }
   }
 }
 
-function warn({ name, error }: Refused): void {
-  console.warn(`a11-grpc: action "${name}" is not served: ${error.code}: ${error.message}`);
+function warn(name: string, { code, message }: CallStatus): void {
+  console.warn(`a11-grpc: action "${name}" is not served: ${code}: ${message}`);
 }

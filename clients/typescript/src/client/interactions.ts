@@ -7,7 +7,6 @@ import { type Interaction, InteractionSchema } from "../gen/a11/v1/interaction_p
 import {
   type EncodedInteraction,
   EncodedInteractionSchema,
-  type InteractionProblem,
   type InteractionRecord,
   InteractionService,
 } from "../gen/a11/v1/interaction_service_pb.js";
@@ -15,7 +14,7 @@ import { interactionFromJson } from "../interaction/portable.js";
 import { pauseFor } from "../session/pause.js";
 import { Chunk, decodeText, encodeText } from "../wire/chunk.js";
 import { type JsonValue, parseJson } from "../wire/json.js";
-import { invalid, StatusError } from "../wire/status.js";
+import { invalid, type ReasonName, reasonName, StatusError } from "../wire/status.js";
 import { type BackendName, backendOf } from "./execute.js";
 import { isInteraction, type Turn, turnOf } from "./turn.js";
 
@@ -40,6 +39,14 @@ export interface Appended {
   readonly existed: boolean;
 }
 
+/** An interaction that more than one other follows. */
+export interface Fork {
+  readonly id: string;
+  readonly position: number;
+  /** The ids of those that follow it, in order; the first 1,000. */
+  readonly nextIds: readonly string[];
+}
+
 /** A part of an interaction, in no provider's shape. */
 export type NormalizedPart =
   | { readonly type: "text"; readonly text: string }
@@ -57,6 +64,26 @@ export type NormalizedPart =
       readonly content: string;
       readonly isError: boolean;
     };
+
+/** A turn in no provider's shape. */
+export interface Normalized {
+  readonly role: "user" | "model" | "system";
+  readonly parts: NormalizedPart[];
+}
+
+/** What is wrong with an interaction, and where; not `refused`: a note. */
+export interface Problem {
+  readonly field: string;
+  readonly message: string;
+  readonly refused: boolean;
+  readonly reason: ReasonName;
+}
+
+/** Whether an interaction would be accepted, and what there is to say of it. */
+export interface Validation {
+  readonly valid: boolean;
+  readonly problems: Problem[];
+}
 
 /** What a provider is to be sent. */
 export interface Converted {
@@ -168,22 +195,46 @@ export class Interactions {
     } while (pageToken !== "");
   }
 
+  /** The interactions that more than one other follows, in order; after a position, or all. */
+  async *forks(
+    conversation: string,
+    options: { readonly afterPosition?: number } = {},
+  ): AsyncGenerator<Fork, void, undefined> {
+    let afterPosition = positionOf(options.afterPosition);
+    do {
+      const page = await ask(
+        this.#client.listForks({ conversation, afterPosition, pageSize: 1000 }),
+      );
+      yield* page.forks.map(({ id, position, nextIds }) => ({
+        id,
+        position: Number(position),
+        nextIds,
+      }));
+      afterPosition = page.nextAfterPosition;
+    } while (afterPosition !== 0n);
+  }
+
   /** Everything that is wrong with an interaction, or the JSON of one, and notes. */
-  async validate(
-    turn: Turn,
-  ): Promise<{ readonly valid: boolean; readonly problems: readonly InteractionProblem[] }> {
+  async validate(turn: Turn): Promise<Validation> {
     // The JSON as it is: what is wrong with it is the service's to say.
     const body =
       typeof turn === "string"
         ? { case: "interactionJson" as const, value: turn }
         : { case: "interaction" as const, value: turnOf(turn) };
-    return ask(this.#client.validateInteraction({ body }));
+    const { valid, problems } = await ask(this.#client.validateInteraction({ body }));
+    return {
+      valid,
+      problems: problems.map(({ field, message, refused, reason }) => ({
+        field,
+        message,
+        refused,
+        reason: reasonName(reason),
+      })),
+    };
   }
 
   /** A turn in no provider's shape: its texts, pictures, calls and results. */
-  async normalize(
-    turn: Turn,
-  ): Promise<{ readonly role: "user" | "model" | "system"; readonly parts: NormalizedPart[] }> {
+  async normalize(turn: Turn): Promise<Normalized> {
     const { role, parts } = await ask(
       this.#client.normalizeInteraction({ body: { case: "interaction", value: turnOf(turn) } }),
     );
@@ -191,11 +242,8 @@ export class Interactions {
       switch (part.case) {
         case "text":
           return [{ type: "text", text: part.value }];
-        case "image": {
-          const { metadata, body } = part.value;
-          const data = body.case === "data" ? body.value : new Uint8Array();
-          return [{ type: "image", image: new Chunk(metadata?.mediaType ?? "", data) }];
-        }
+        case "image":
+          return [{ type: "image", image: Chunk.of(part.value, "") }];
         case "imageUrl":
           return [{ type: "image_url", url: part.value }];
         case "toolCall": {

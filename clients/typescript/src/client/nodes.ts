@@ -1,13 +1,14 @@
 /** Reading and writing single nodes, apart from calls. */
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { createClient, type Transport } from "@connectrpc/connect";
 import { Decoder } from "../action/decoder.js";
 import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import { NodeService } from "../gen/a11/v1/node_service_pb.js";
 import { pauseFor } from "../session/pause.js";
-import { Chunk, endOf, fragmentOf, JSON_TYPE, OCTETS } from "../wire/chunk.js";
-import { stringifyJson } from "../wire/json.js";
-import { isOk, ok, type Status, StatusError } from "../wire/status.js";
+import { Chunk, chunkOf, endOf, fragmentOf, JSON_TYPE, kindOf, nameOf } from "../wire/chunk.js";
+import { type Failure, invalid, isOk, ok, type Status, StatusError } from "../wire/status.js";
 
 /** Which node. */
 export interface NodeOptions {
@@ -21,6 +22,12 @@ export interface NodeOptions {
   /** The fragment to begin at. Default 0. */
   readonly offset?: number | undefined;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Which node, and what is written to it. */
+export interface WriteNodeOptions extends Omit<NodeOptions, "offset"> {
+  /** What values are written as. Default `application/json`. */
+  readonly mediaType?: string | undefined;
 }
 
 /** Whose node it is. */
@@ -69,21 +76,33 @@ export async function* readNode(
   }
 }
 
-/** Writes a node: values in order, then {@link finish}, or {@link fail}. */
-export class NodeWriter {
+/**
+ * Writes a node: values in order, then {@link finish}, or {@link fail}. With `await using`,
+ * a block that is left before its `finish` leaves the node unfinished, which readers get.
+ */
+export class NodeWriter implements AsyncDisposable {
   readonly #write: (messages: NodeFragment[], close: Status | undefined) => Promise<void>;
   readonly #id: string;
+  readonly #mediaType: string;
   #next = 0;
   #sent = 0;
-  #mediaType = "";
+  #hasEnded = false;
+  /** Said again only where it changes: it holds until then. */
+  #saidType = "";
   #pending: NodeFragment[] = [];
   #flushing: Promise<void> | undefined;
 
   /** @internal */
-  constructor(transport: Transport, owner: NodeOwner, id: string, signal: AbortSignal | undefined) {
+  constructor(
+    transport: Transport,
+    owner: NodeOwner,
+    id: string,
+    { mediaType = JSON_TYPE, signal }: WriteNodeOptions,
+  ) {
     const client = createClient(NodeService, transport);
     const rpc = signal === undefined ? {} : { signal };
     this.#id = id;
+    this.#mediaType = mediaType;
     this.#write = async (fragments, close) => {
       async function* requests() {
         yield { message: { case: "start" as const, value: { ...owner, id } } };
@@ -107,31 +126,60 @@ export class NodeWriter {
   }
 
   /**
-   * Writes the next value: a text, a {@link Chunk} or `Uint8Array`, anything else as JSON.
-   * Resolves when the service has it.
+   * Writes the next value, by the node's media type as an output's would be, or a
+   * {@link Chunk}. Resolves when the service has it.
+   *
+   * @throws StatusError INVALID_ARGUMENT for a value that does not fit, FAILED_PRECONDITION
+   * (NODE_CLOSED) after the end.
    */
-  write(value: unknown): Promise<void> {
-    const chunk = chunkOfValue(value);
-    const fragment = fragmentOf(this.#id, chunk, true, this.#mediaType);
-    this.#mediaType = chunk.mediaType;
-    return this.#add(fragment);
+  async write(value: unknown): Promise<void> {
+    const what = `node "${this.#id}"`;
+    if (this.#hasEnded) {
+      throw new StatusError("FAILED_PRECONDITION", `${what} has ended`, { reason: "NODE_CLOSED" });
+    }
+    if (
+      kindOf(this.#mediaType) === "text" &&
+      typeof value !== "string" &&
+      !(value instanceof Chunk)
+    ) {
+      throw invalid(
+        `${what}: ${this.#mediaType} takes a text, not ${nameOf(value)}`,
+        "INVALID_INPUT",
+      );
+    }
+    const chunk = chunkOf(what, this.#mediaType, value);
+    this.#add(fragmentOf(this.#id, chunk, true, this.#saidType));
+    this.#saidType = chunk.mediaType;
+    await this.#flush(this.#next);
   }
 
   /** Writes the end of the node. */
-  finish(): Promise<void> {
-    return this.#add(endOf(this.#id));
+  async finish(): Promise<void> {
+    if (!this.#hasEnded) {
+      this.#hasEnded = true;
+      this.#add(endOf(this.#id));
+    }
+    await this.#flush(this.#next);
   }
 
   /** Closes the node with a failure, which every reader gets; without one, unfinished. */
-  async fail(error?: StatusError): Promise<void> {
-    await this.#flush(this.#next);
-    await this.#write([], error?.toStatus() ?? ok());
+  async fail(failure?: Failure): Promise<void> {
+    const how = failure && StatusError.ofFailure(`node "${this.#id}"`, failure).toStatus();
+    if (!this.#hasEnded) {
+      this.#hasEnded = true;
+      await this.#flush(this.#next);
+      await this.#write([], how ?? ok());
+    }
   }
 
-  #add(fragment: NodeFragment): Promise<void> {
+  /** Closes the node unfinished, where it has not ended; with a service that is gone, not. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.fail().catch(() => {});
+  }
+
+  #add(fragment: NodeFragment): void {
     fragment.seq = this.#next++;
     this.#pending.push(fragment);
-    return this.#flush(this.#next);
   }
 
   /** Sends what waits, up to a fragment; what is added meanwhile goes with the next request. */
@@ -156,18 +204,6 @@ export class NodeWriter {
       this.#flushing = undefined;
     }
   }
-}
-
-function chunkOfValue(value: unknown): Chunk {
-  if (value instanceof Chunk) {
-    return value;
-  }
-  if (value instanceof Uint8Array) {
-    return new Chunk(OCTETS, value);
-  }
-  return typeof value === "string"
-    ? Chunk.text(value)
-    : new Chunk(JSON_TYPE, new TextEncoder().encode(stringifyJson(value)));
 }
 
 /** Waits before another attempt, where one may help. */

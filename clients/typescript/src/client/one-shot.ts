@@ -32,6 +32,8 @@ export async function runOneShot(
       inputs.push(fragment);
       return true;
     },
+    // All its inputs are given.
+    close: () => {},
     consume: (_id, cost) => {
       held -= cost;
       resume();
@@ -42,7 +44,6 @@ export async function runOneShot(
     },
   });
   await call.feed(args);
-  await call.closeInputs();
   try {
     const request = {
       action,

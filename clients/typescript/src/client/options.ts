@@ -60,6 +60,9 @@ export const EXECUTE_OPTIONS = [
   "headers",
   "signal",
 ] as const;
+const NODE_PLACE = ["session", "run", "signal"] as const;
+export const READ_OPTIONS = [...NODE_PLACE, "offset"] as const;
+export const WRITE_OPTIONS = [...NODE_PLACE, "mediaType"] as const;
 const CLIENT_OPTIONS = ["name", "metadata", "registry", "onRefused"] as const;
 export const NODE_OPTIONS = [...CLIENT_OPTIONS, "tls"] as const;
 export const WEB_OPTIONS = [...CLIENT_OPTIONS, "WebSocket", "fetch"] as const;

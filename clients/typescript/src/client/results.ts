@@ -12,7 +12,7 @@ import type { NodeFragment } from "../gen/a11/v1/chunk_pb.js";
 import { Backend, InteractionSchema } from "../gen/a11/v1/interaction_pb.js";
 import { Chunk, OCTETS } from "../wire/chunk.js";
 import { parseJson } from "../wire/json.js";
-import { codeName, reasonName } from "../wire/status.js";
+import { callStatus } from "../wire/status.js";
 import type { BackendName, CallResult, ExecuteEvent, Result } from "./execute.js";
 
 /** Knows what an action puts out; `undefined` where it does not. */
@@ -45,13 +45,7 @@ export async function resultOf(response: Response, schemaOf: SchemaOf): Promise<
 }
 
 function endedOf(call: Response["results"][number]): Ended {
-  const { code = 0, message = "", reason = 0 } = call.status ?? {};
-  return {
-    id: call.id,
-    name: call.name,
-    status: { code: codeName(code), reason: reasonName(reason), message },
-    log: call.log,
-  };
+  return { id: call.id, name: call.name, status: callStatus(call.status), log: call.log };
 }
 
 /** What a call put out, and the value that it stands for. */
@@ -60,7 +54,7 @@ function valuesOf(
   schema: ActionSchema | undefined,
 ): Pick<CallResult, "value" | "outputs"> {
   const fields = new Map<string, NodeFragment[]>();
-  for (const fragment of fragments) {
+  for (const fragment of fragments.filter(isHere)) {
     const parts = fields.get(fragment.id);
     if (parts === undefined) {
       fields.set(fragment.id, [fragment]);
@@ -138,32 +132,32 @@ export class Events {
       }
       case "log": {
         const { id, entry } = event.value;
-        const told = entry && readLog(entry);
-        return told === undefined || this.#told.has(id) ? [] : [{ type: "log", id, entry: told }];
+        const isNews = entry !== undefined && !this.#told.has(id);
+        return isNews ? [{ type: "narrated", id, log: readLog(entry) }] : [];
       }
       case "output":
         return this.#told.has(event.value.id)
           ? []
-          : event.value.fragments.flatMap((it) => this.#output(event.value.id, it));
+          : event.value.fragments.filter(isHere).flatMap((it) => this.#output(event.value.id, it));
       case "finished":
-        return this.#finished(endedOf(event.value));
+        return this.#over(endedOf(event.value));
       case "summary": {
         const result = await resultOf(event.value, this.#schemaOf);
         // A round that had ended when it was asked for again has no other events.
         const late = result.results.flatMap(({ value: _, outputs: __, ...ended }) =>
-          this.#told.size > 0 ? this.#finished(ended) : [],
+          this.#told.size > 0 ? this.#over(ended) : [],
         );
-        return [...late, { type: "result", result }];
+        return [...late, { type: "summary", result }];
       }
       case undefined:
         return [];
     }
   }
 
-  #finished(result: Ended): ExecuteEvent[] {
+  #over(result: Ended): ExecuteEvent[] {
     const isNews = !this.#ended.has(result.id);
     this.#ended.add(result.id);
-    return isNews ? [{ type: "finished", result }] : [];
+    return isNews ? [{ type: "ended", result }] : [];
   }
 
   #output(id: string, fragment: NodeFragment): ExecuteEvent[] {
@@ -172,8 +166,13 @@ export class Events {
       this.#decoders.get(key) ?? new Decoder({ name: fragment.id, mediaType: "", unary: false });
     this.#decoders.set(key, decoder);
     const field = fragment.id;
-    return piecesOf(decoder, fragment).map((value) => ({ type: "output", id, field, value }));
+    return piecesOf(decoder, fragment).map((value) => ({ type: "produced", id, field, value }));
   }
+}
+
+/** Whether a fragment holds what it says: a call that refers to a node is ended by the service. */
+function isHere({ payload }: NodeFragment): boolean {
+  return payload.case !== "nodeRef";
 }
 
 /** The value of a fragment, in a list; the bytes, where it is only a part of one. */
@@ -185,6 +184,6 @@ function piecesOf(decoder: Decoder, fragment: NodeFragment): unknown[] {
     if (payload.case !== "chunk" || payload.value.body.case !== "data") {
       throw error;
     }
-    return [new Chunk(payload.value.metadata?.mediaType || OCTETS, payload.value.body.value)];
+    return [Chunk.of(payload.value, OCTETS)];
   }
 }

@@ -15,10 +15,10 @@ import { Queue } from "../session/core/queue.js";
 import type { CallSink } from "../session/session.js";
 import { onAbort } from "../wire/abort.js";
 import {
-  codeName,
+  type CallStatus,
+  callStatus,
   invalid,
   isOk,
-  reasonName,
   type Status,
   StatusError,
   status,
@@ -29,10 +29,23 @@ import type { Argument } from "./arguments.js";
 const MAX_HELD_LOGS = 1024;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** What a call is made of. */
+export interface RunningCallParts {
+  readonly id: string;
+  readonly schema: ActionSchema;
+  /** The inputs that are written: no other is. */
+  readonly inputs: readonly string[];
+  readonly options: CallOptions;
+  /** Hears how it ended, once. */
+  readonly onEnd: (how: Status) => void;
+}
+
 /** Where a call runs. */
 export interface Origin {
   /** Sends a piece of an input once there is room; `false` where nothing more is taken. */
   write(fragment: NodeFragment): Promise<boolean>;
+  /** Ends an input that nothing was written to. */
+  close(id: string): void;
   /** The caller took what cost this much of an output. */
   consume(id: string, cost: number): void;
   /** Asks for the call's end; nothing more is heard of it. */
@@ -55,11 +68,12 @@ interface Output {
 
 export class RunningCall implements Call, CallSink {
   readonly id: string;
-  readonly #schema: ActionSchema;
+  readonly schema: ActionSchema;
   readonly #options: CallOptions;
+  readonly #onEnd: (how: Status) => void;
   readonly #inputs = new Map<string, Outbox>();
   readonly #outputs = new Map<string, Output>();
-  /** The inputs that were given as arguments. */
+  /** The inputs that were given as arguments, and end by themselves. */
   readonly #fed = new Set<string>();
   readonly #items = new Queue<Item>();
   #heldLogs = 0;
@@ -70,19 +84,24 @@ export class RunningCall implements Call, CallSink {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #forget: () => void = () => {};
 
-  constructor(id: string, schema: ActionSchema, options: CallOptions) {
+  constructor({ id, schema, inputs, options, onEnd }: RunningCallParts) {
     this.id = id;
-    this.#schema = schema;
+    this.schema = schema;
     this.#options = options;
+    this.#onEnd = onEnd;
     for (const port of schema.inputs) {
-      this.#inputs.set(
-        port.name,
-        new Outbox("input", port, port.name, (piece) => this.#send(piece)),
-      );
+      if (inputs.includes(port.name)) {
+        const send = (piece: NodeFragment) => this.#send(piece);
+        this.#inputs.set(port.name, new Outbox("input", port, port.name, send));
+      }
     }
     for (const port of schema.outputs) {
       this.#outputs.set(port.name, { port, decoder: new Decoder(port), values: [] });
     }
+  }
+
+  get status(): CallStatus | undefined {
+    return this.#end && callStatus(this.#end);
   }
 
   /** Says where it runs. From now on its time counts. */
@@ -134,12 +153,9 @@ export class RunningCall implements Call, CallSink {
   log(entry: WireLogEntry, displaced: number): void {
     if (displaced > 0) {
       const text = `[${displaced} earlier log entries were dropped]\n`;
-      this.#narrate({ level: "warn", channel: "", text });
+      this.#narrate({ text, level: "warn", channel: "", internal: false });
     }
-    const told = readLog(entry);
-    if (told !== undefined) {
-      this.#narrate(told);
-    }
+    this.#narrate(readLog(entry));
   }
 
   ended(how: Status): void {
@@ -149,25 +165,23 @@ export class RunningCall implements Call, CallSink {
     this.#end = how;
     clearTimeout(this.#timer);
     this.#forget();
+    this.#onEnd(how);
     for (const input of this.#inputs.values()) {
       input.abandon();
     }
-    const ended = {
-      code: codeName(how.code),
-      reason: reasonName(how.reason),
-      message: how.message,
-    };
-    this.#push({
-      event: isOk(how)
-        ? { type: "status", status: ended }
-        : { type: "status", status: ended, error: StatusError.of(how) },
-    });
+    const finished = { type: "finished", status: callStatus(how) } as const;
+    this.#push({ event: isOk(how) ? finished : { ...finished, error: StatusError.of(how) } });
   }
 
   // What its program says.
 
   async write(port: string, value: unknown): Promise<void> {
-    await this.#input(port).write(value);
+    const input = this.#input(port);
+    if (this.#fed.has(port)) {
+      const message = `input "${port}" has ended: it was given when the call was started`;
+      throw new StatusError("FAILED_PRECONDITION", message, { reason: "NODE_CLOSED" });
+    }
+    await input.write(value);
   }
 
   async close(port: string): Promise<void> {
@@ -178,14 +192,18 @@ export class RunningCall implements Call, CallSink {
     this.#stop(status("CANCELLED", reason, "CANCELLED"));
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cancel();
+  }
+
   /**
    * Writes arguments, each to its end, as there is room for them. What goes wrong, in a
    * program's own iterator too, fails the call.
    */
   feed(args: readonly Argument[]): Promise<void> {
-    const written = args.map(async ({ port, value }) => {
-      const input = this.#input(port);
-      this.#fed.add(port);
+    const written = args.map(async ({ name, value }) => {
+      const input = this.#input(name);
+      this.#fed.add(name);
       await (input.port.unary ? input.write(value) : input.writeAll(value as Iterable<unknown>));
     });
     return Promise.all(written).then(
@@ -194,11 +212,18 @@ export class RunningCall implements Call, CallSink {
     );
   }
 
-  /** Ends the inputs that are open and not being fed. */
-  async closeInputs(): Promise<void> {
+  /**
+   * Ends the inputs that nothing was written to; those that were begun are their writer's. Not
+   * by a final fragment: another program may have written an input of the run to its end.
+   */
+  #closeUntouched(): void {
     for (const [port, input] of this.#inputs) {
-      if (!this.#fed.has(port)) {
-        await input.finish();
+      const isUntouched = !this.#fed.has(port) && !input.isWritten;
+      if (
+        isUntouched &&
+        input.end("nothing had been written to it when the result was asked for")
+      ) {
+        this.#origin?.close(port);
       }
     }
   }
@@ -251,7 +276,7 @@ export class RunningCall implements Call, CallSink {
   }
 
   async result(): Promise<unknown> {
-    void this.closeInputs();
+    this.#closeUntouched();
     for (let event = await this.nextEvent(); event !== undefined; event = await this.nextEvent()) {
       if (event.type === "output") {
         const output = this.#outputs.get(event.port);
@@ -272,7 +297,7 @@ export class RunningCall implements Call, CallSink {
   #input(port: string): Outbox {
     const input = this.#inputs.get(port);
     if (input === undefined) {
-      throw invalid(`action "${this.#schema.name}" has no input "${port}"`, "UNDECLARED_INPUT");
+      throw invalid(`action "${this.schema.name}" has no input "${port}"`, "UNDECLARED_INPUT");
     }
     return input;
   }
@@ -288,7 +313,7 @@ export class RunningCall implements Call, CallSink {
     const fault = (error: unknown) => this.#stop(StatusError.from(error).toStatus());
     try {
       // Some are async, whatever is asked for.
-      const told: unknown = this.#options.onLog?.(entry);
+      const told: unknown = entry.internal ? undefined : this.#options.onLog?.(entry);
       if (told instanceof Promise) {
         told.catch(fault);
       }
@@ -298,7 +323,7 @@ export class RunningCall implements Call, CallSink {
     }
     if (this.#heldLogs < MAX_HELD_LOGS) {
       this.#heldLogs++;
-      this.#push({ event: { type: "log", entry } });
+      this.#push({ event: { type: "log", ...entry } });
     }
   }
 

@@ -3,7 +3,7 @@
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import type { ActionSchema } from "../gen/a11/v1/action_pb.js";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
-import { type ReasonName, StatusError } from "../wire/status.js";
+import { type ReasonName, reasonName, type Status, StatusError } from "../wire/status.js";
 
 /** How long a schema is taken for what it was. */
 const MAX_AGE_MS = 10_000;
@@ -34,9 +34,8 @@ export class Schemas {
    * @throws StatusError NOT_FOUND (UNKNOWN_ACTION).
    */
   get(name: string): Promise<ActionSchema> {
-    const now = performance.now();
     const held = this.#held.get(name);
-    if (held !== undefined && held.until > now) {
+    if (held !== undefined && this.has(name)) {
       return held.schema;
     }
     const schema = this.#fetch(name);
@@ -44,8 +43,14 @@ export class Schemas {
     if (this.#held.size >= MAX_HELD) {
       this.#held.clear();
     }
-    this.#held.set(name, { schema, until: now + MAX_AGE_MS });
+    this.#held.set(name, { schema, until: performance.now() + MAX_AGE_MS });
     return schema;
+  }
+
+  /** Whether a schema is kept, which may have changed since. */
+  has(name: string): boolean {
+    const held = this.#held.get(name);
+    return held !== undefined && held.until > performance.now();
   }
 
   /** All of them that match a pattern; all where there is none. */
@@ -68,8 +73,8 @@ export class Schemas {
   }
 
   /** Hears how a call ended, and whether its schema is still good. */
-  judge(name: string, error: StatusError): void {
-    if (DOUBTFUL.includes(error.reason)) {
+  judge(name: string, how: Status): void {
+    if (DOUBTFUL.includes(reasonName(how.reason))) {
       this.forget(name);
     }
   }

@@ -2,9 +2,8 @@
 
 import { create } from "@bufbuild/protobuf";
 import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
+import { isInRange } from "../wire/chunk-limits.js";
 
-const FIRST_SECOND = -62_135_596_800;
-const LAST_SECOND = 253_402_300_799;
 const RFC_3339 =
   /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})$/;
 
@@ -38,8 +37,4 @@ export function readTimestamp(text: string): Timestamp | undefined {
     return undefined;
   }
   return create(TimestampSchema, { seconds: BigInt(seconds), nanos });
-}
-
-function isInRange(seconds: number, nanos: number): boolean {
-  return seconds >= FIRST_SECOND && seconds <= LAST_SECOND && nanos >= 0 && nanos < 1_000_000_000;
 }

@@ -1,19 +1,20 @@
 /** Turns of a conversation, built and appended without a server. */
 
 import { create } from "@bufbuild/protobuf";
-import { ChunkSchema } from "../gen/a11/v1/chunk_pb.js";
 import { type Interaction, InteractionSchema, Role } from "../gen/a11/v1/interaction_pb.js";
 import { Chunk, encodeText, TEXT } from "../wire/chunk.js";
 import type { JsonValue } from "../wire/json.js";
 import { invalid } from "../wire/status.js";
 
+type Picture = Chunk | Uint8Array;
+
 /** What a user turn has beside its text. */
 export interface UserTurnOptions {
   /**
-   * Pictures, after the text: the bytes of a PNG, JPEG, GIF or WebP, or a `Chunk` that says
-   * what they are, such as `new Chunk("image/avif", bytes)`.
+   * Pictures, after the text, or one: the bytes of a PNG, JPEG, GIF or WebP, or a `Chunk` that
+   * says what they are, such as `new Chunk("image/avif", bytes)`.
    */
-  readonly images?: readonly (Chunk | Uint8Array)[];
+  readonly images?: Picture | readonly Picture[];
   /** The turn before it. */
   readonly previous?: Interaction | string;
   /** Default: a new UUID. */
@@ -30,14 +31,18 @@ export interface UserTurnOptions {
  */
 export function userTurn(text = "", options: UserTurnOptions = {}): Interaction {
   const { images = [], previous, system } = options;
+  const isOne = images instanceof Chunk || images instanceof Uint8Array;
   const texts = (text: string) => new Chunk(TEXT, encodeText(text));
   return create(InteractionSchema, {
     id: options.id ?? crypto.randomUUID(),
     role: Role.USER,
     createdAtMillis: BigInt(Date.now()),
     previousInteractionId: typeof previous === "string" ? previous : (previous?.id ?? ""),
-    systemInstructions: system === undefined ? [] : [wire(texts(system))],
-    content: [...(text === "" ? [] : [texts(text)]), ...images.map(picture)].map(wire),
+    systemInstructions: system === undefined ? [] : [texts(system).toWire()],
+    content: [
+      ...(text === "" ? [] : [texts(text)]),
+      ...(isOne ? [images] : images).map(picture),
+    ].map((chunk) => chunk.toWire()),
     status: {},
   });
 }
@@ -48,7 +53,7 @@ const SIGNATURES: readonly [signature: string, mediaType: string][] = [
   ["GIF8", "image/gif"],
 ];
 
-function picture(image: Chunk | Uint8Array): Chunk {
+function picture(image: Picture): Chunk {
   if (image instanceof Chunk) {
     if (!image.mediaType.startsWith("image/")) {
       throw invalid(`"${image.mediaType}" is not the media type of a picture`);
@@ -73,30 +78,19 @@ export interface Appendable {
 }
 
 /**
- * Appends a result: its messages to a provider's messages, its turn to interactions. What
- * is given is not changed. An empty list is taken for one of messages.
+ * Appends what follows a model's turn to a conversation: to a list of interactions the next
+ * one, else the messages. An empty list is taken for one of messages.
  *
  * @throws StatusError INVALID_ARGUMENT where the result has no messages for a provider.
  */
-export function appendResult(
-  interactions: readonly Interaction[],
-  result: Appendable,
-): Interaction[];
-export function appendResult<T>(messages: readonly T[], result: Appendable): (T | JsonValue)[];
-export function appendResult(history: readonly unknown[], result: Appendable): unknown[] {
-  const last = history.at(-1) as Partial<Interaction> | undefined;
+export function appendResult(conversation: unknown[], result: Appendable): void {
+  const last = conversation.at(-1) as Partial<Interaction> | undefined;
   if (last?.$typeName === InteractionSchema.typeName) {
-    return [...history, result.interaction];
+    conversation.push(result.interaction);
+    return;
   }
   if (result.messages.length === 0 && result.backend === undefined) {
     throw invalid("the result was not shaped for a provider: name a `backend` when executing");
   }
-  return [...history, ...result.messages];
-}
-
-function wire({ mediaType, data }: Chunk) {
-  return create(ChunkSchema, {
-    metadata: { mediaType },
-    body: { case: "data", value: data as Uint8Array<ArrayBuffer> },
-  });
+  conversation.push(...result.messages);
 }

@@ -3,19 +3,14 @@
 import { clone, equals } from "@bufbuild/protobuf";
 import type { Chunk } from "../gen/a11/v1/chunk_pb.js";
 import { type Interaction, InteractionSchema, Role } from "../gen/a11/v1/interaction_pb.js";
+import { faultOfChunk, faultOfText } from "../wire/chunk-limits.js";
 import { parseJson, stringifyJson } from "../wire/json.js";
 import { isName } from "../wire/name.js";
 import { Reason } from "../wire/status.js";
 import { malformed } from "./fields.js";
-import { writeTimestamp } from "./timestamp.js";
 
-/** The longest id of an interaction, and the longest media type, in characters. */
+/** The longest id of an interaction, in characters. */
 const MAX_TEXT_LENGTH = 255;
-/** The longest reference to where bytes are, in characters. */
-const MAX_REF_LENGTH = 2048;
-/** How many attributes a chunk has at most, and the bytes of their names and values in all. */
-const MAX_ATTRIBUTES = 64;
-const MAX_ATTRIBUTE_BYTES = 64 * 1024;
 
 /**
  * The canonical form: the role is said, a media type that repeats its predecessor's in
@@ -114,44 +109,25 @@ function checkCalls({ actionCalls }: Interaction): void {
 }
 
 function checkChunk({ metadata, body }: Chunk, path: string): void {
-  if (metadata !== undefined) {
-    length(metadata.mediaType, MAX_TEXT_LENGTH, `${path}.metadata.mimetype`);
-    if (metadata.timestamp !== undefined && writeTimestamp(metadata.timestamp) === undefined) {
-      throw malformed(`${path}.metadata.timestamp`, "must lie in years 1 to 9999");
-    }
-    const attributes = Object.entries(metadata.attributes);
-    if (attributes.length > MAX_ATTRIBUTES) {
-      const fault = `there are ${attributes.length}, and may be ${MAX_ATTRIBUTES}`;
-      throw malformed(`${path}.metadata.attributes`, fault);
-    }
-    const size = attributes.reduce(
-      (sum, [name, value]) => sum + new TextEncoder().encode(name).length + value.length,
-      0,
+  const fault = faultOfChunk({
+    mediaType: metadata?.mediaType ?? "",
+    timestamp: metadata?.timestamp,
+    attributes: metadata?.attributes ?? {},
+    ref: body.case === "ref" ? body.value : undefined,
+  });
+  if (fault !== undefined) {
+    const [field, what] = fault;
+    // Portable JSON has another name for it.
+    throw malformed(
+      `${path}.${field === "metadata.media_type" ? "metadata.mimetype" : field}`,
+      what,
     );
-    if (size > MAX_ATTRIBUTE_BYTES) {
-      const fault = `${size} bytes in all, and may have ${MAX_ATTRIBUTE_BYTES}`;
-      throw malformed(`${path}.metadata.attributes`, fault);
-    }
-    for (const [name] of attributes) {
-      if (!isName(name)) {
-        throw malformed(`${path}.metadata.attributes.${name}`, "is not a name");
-      }
-    }
-  }
-  if (body.case === "ref") {
-    if (body.value === "") {
-      throw malformed(`${path}.ref`, "a ref must not be empty");
-    }
-    length(body.value, MAX_REF_LENGTH, `${path}.ref`);
   }
 }
 
 function length(text: string, most: number, path: string): void {
-  const characters = text.length > most ? [...text].length : 0;
-  if (characters > most) {
-    throw malformed(path, `has ${characters} characters, and may have ${most}`);
-  }
-  if (!text.isWellFormed()) {
-    throw malformed(path, "has half of a surrogate pair");
+  const fault = faultOfText(text, most);
+  if (fault !== undefined) {
+    throw malformed(path, fault);
   }
 }

@@ -1,11 +1,11 @@
 /** The address of a service, as people write it. */
 
-import { invalid } from "../wire/status.js";
+import { ConnectError } from "../wire/status.js";
 
 /**
  * The URL of an address, without a slash at its end.
  *
- * @throws StatusError INVALID_ARGUMENT for a text that is no address.
+ * @throws ConnectError INVALID_ARGUMENT for a text that is no address.
  */
 export function addressOf(text: string): string {
   const bare = typeof text === "string" && !text.includes("://");
@@ -25,7 +25,9 @@ export function addressOf(text: string): string {
 }
 
 function fault(text: unknown, what: string) {
-  return invalid(
+  return new ConnectError(
+    "INVALID_ARGUMENT",
     `"${String(text)}" is no address of a service: ${what}; http://HOST:PORT, https://… or HOST:PORT`,
+    { reason: "INVALID_REQUEST" },
   );
 }

@@ -38,7 +38,7 @@ const MAX_MESSAGE_BYTES = 64 << 20;
  * Connects to a service.
  *
  * @param url - `http://HOST:PORT`, `https://HOST:PORT`, or `HOST:PORT`, which is clear text.
- * @throws StatusError UNAVAILABLE, naming the URL and what to try, where the service cannot
+ * @throws ConnectError UNAVAILABLE, naming the URL and what to try, where the service cannot
  * be reached within 10 s.
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {

@@ -2,7 +2,7 @@
 
 import { createClient, type Transport } from "@connectrpc/connect";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
-import { type CodeName, StatusError } from "../wire/status.js";
+import { type CodeName, ConnectError, StatusError } from "../wire/status.js";
 
 /** How long connecting may take. */
 const CONNECT_MS = 10_000;
@@ -18,7 +18,7 @@ const OWN_ANSWERS: readonly CodeName[] = [
 /**
  * Asks whether a service answers.
  *
- * @throws StatusError UNAVAILABLE that names the URL and what to try; PERMISSION_DENIED where
+ * @throws ConnectError UNAVAILABLE that names the URL and what to try; PERMISSION_DENIED where
  * it does not take requests of this page; UNIMPLEMENTED where what answers is another service.
  */
 export async function reach(baseUrl: string, transport: Transport): Promise<void> {
@@ -33,24 +33,24 @@ export async function reach(baseUrl: string, transport: Transport): Promise<void
     }
     if (failure.code === "DEADLINE_EXCEEDED") {
       const message = `cannot reach ${baseUrl}: no answer within ${CONNECT_MS / 1000} s`;
-      throw new StatusError("UNAVAILABLE", message, { cause: error });
+      throw new ConnectError("UNAVAILABLE", message, { cause: error });
     }
     if (failure.code !== "UNAVAILABLE") {
       const said = failure.message === "" ? "" : `: ${failure.message}`;
       const message = `${baseUrl} is no a11-grpc service${said}`;
-      throw new StatusError("UNIMPLEMENTED", message, { cause: error });
+      throw new ConnectError("UNIMPLEMENTED", message, { cause: error });
     }
     throw await why(baseUrl, failure);
   }
 }
 
 /** A browser does not say why a request failed, so that this asks in another way. */
-async function why(baseUrl: string, failure: StatusError): Promise<StatusError> {
+async function why(baseUrl: string, failure: StatusError): Promise<ConnectError> {
   const { location } = globalThis as { location?: { origin: string; protocol: string } };
   if (location !== undefined && location.origin !== new URL(baseUrl).origin) {
     const { origin } = location;
     if (await isThere(baseUrl)) {
-      return new StatusError(
+      return new ConnectError(
         "PERMISSION_DENIED",
         `${baseUrl} does not take requests of pages of ${origin}; start it with --allow-origin ${origin}`,
         { cause: failure },
@@ -63,7 +63,7 @@ async function why(baseUrl: string, failure: StatusError): Promise<StatusError> 
     : "; is it there, and is http or https what it speaks?";
   const inner = (failure.cause as { cause?: { message?: unknown } } | undefined)?.cause?.message;
   const detail = typeof inner === "string" ? ` (${inner.trim()})` : "";
-  return new StatusError(
+  return new ConnectError(
     "UNAVAILABLE",
     `cannot reach ${baseUrl}: ${failure.message}${detail}${hint}`,
     { cause: failure },

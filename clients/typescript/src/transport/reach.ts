@@ -3,7 +3,7 @@
 import { connect as connectTls } from "node:tls";
 import { createClient, type Transport } from "@connectrpc/connect";
 import { ActionService } from "../gen/a11/v1/action_service_pb.js";
-import { StatusError } from "../wire/status.js";
+import { ConnectError, StatusError } from "../wire/status.js";
 import type { WideConnection } from "./wide-connection.js";
 
 /** How long connecting may take. */
@@ -14,7 +14,7 @@ const PROBE_MS = 2_000;
 /**
  * Connects, and asks whether a service answers.
  *
- * @throws StatusError UNAVAILABLE that names the URL and what to try; UNIMPLEMENTED where
+ * @throws ConnectError UNAVAILABLE that names the URL and what to try; UNIMPLEMENTED where
  * what answers is another service.
  */
 export async function reach(
@@ -37,7 +37,7 @@ export async function reach(
     }
     if (failure.code === "UNIMPLEMENTED") {
       const said = failure.message === "" ? "" : `: ${failure.message}`;
-      throw new StatusError("UNIMPLEMENTED", `${baseUrl} is no a11-grpc service${said}`, {
+      throw new ConnectError("UNIMPLEMENTED", `${baseUrl} is no a11-grpc service${said}`, {
         cause: error,
       });
     }
@@ -51,13 +51,13 @@ export async function reach(
   }
 }
 
-function unreachable(baseUrl: string, why: string, cause: unknown): StatusError {
-  return new StatusError("UNAVAILABLE", `cannot reach ${baseUrl}: ${why}`, { cause });
+function unreachable(baseUrl: string, why: string, cause: unknown): ConnectError {
+  return new ConnectError("UNAVAILABLE", `cannot reach ${baseUrl}: ${why}`, { cause });
 }
 
 async function withinTime(connection: WideConnection): Promise<string> {
   const timer = setTimeout(() => {
-    connection.abort(new StatusError("UNAVAILABLE", `no answer within ${CONNECT_MS / 1000} s`));
+    connection.abort(new ConnectError("UNAVAILABLE", `no answer within ${CONNECT_MS / 1000} s`));
   }, CONNECT_MS);
   try {
     return await connection.connect();

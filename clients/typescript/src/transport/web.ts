@@ -24,7 +24,7 @@ export interface ConnectOptions extends ClientOptions {
  * Metadata goes with requests only: a WebSocket cannot have any.
  *
  * @param url - `http://HOST:PORT` or `https://…`; the service must allow the page's origin.
- * @throws StatusError UNAVAILABLE, naming the URL and what to try, where the service cannot
+ * @throws ConnectError UNAVAILABLE, naming the URL and what to try, where the service cannot
  * be reached; PERMISSION_DENIED where it does not take requests of this page.
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Client> {

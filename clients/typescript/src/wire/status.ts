@@ -2,8 +2,9 @@
 
 import { create } from "@bufbuild/protobuf";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
-import { ConnectError } from "@connectrpc/connect";
+import { ConnectError as RpcError } from "@connectrpc/connect";
 import { Reason, type Status, StatusSchema } from "../gen/a11/v1/status_pb.js";
+import { cut } from "./cut.js";
 
 export type { Status };
 export { Reason };
@@ -48,10 +49,30 @@ export function reasonName(reason: Reason): ReasonName {
   return (Reason[reason] as ReasonName | undefined) ?? "UNSPECIFIED";
 }
 
-/** The longest message that is sent, in characters. */
-const MAX_MESSAGE_LENGTH = 3000;
+/** The longest message that is sent, and how much of details goes with it, in bytes. */
+const MAX_MESSAGE_BYTES = 4096;
+const MAX_DETAILS_BYTES = 4096;
 const ERROR_DOMAIN = "a11";
 const ERROR_INFO = "google.rpc.ErrorInfo";
+
+/** How something ended, as programs see it. */
+export interface CallStatus {
+  readonly code: CodeName;
+  /** `UNSPECIFIED` where the code says all. */
+  readonly reason: ReasonName;
+  readonly message: string;
+  /** Further facts, each one JSON value as text. */
+  readonly details: readonly string[];
+}
+
+/** A failure as programs say it: a {@link StatusError}, or a status, of which the code will do. */
+export type Failure = Pick<CallStatus, "code"> & Partial<CallStatus>;
+
+/** A status of the wire, as programs see it; none is OK. */
+export function callStatus(status: Status | undefined): CallStatus {
+  const { code = 0, reason = Reason.UNSPECIFIED, message = "", details = [] } = status ?? {};
+  return { code: codeName(code), reason: reasonName(reason), message, details };
+}
 
 /** A status that is sent or received. */
 export function status(
@@ -59,13 +80,9 @@ export function status(
   message: string,
   reason: ReasonName = "UNSPECIFIED",
 ): Status {
-  const cut =
-    message.length <= MAX_MESSAGE_LENGTH
-      ? message
-      : `${message.slice(0, MAX_MESSAGE_LENGTH)}… [cut, ${message.length} characters in all]`;
   return create(StatusSchema, {
     code: Code[code],
-    message: cut.toWellFormed(),
+    message: cut(message, MAX_MESSAGE_BYTES),
     reason: Reason[reason],
   });
 }
@@ -120,10 +137,26 @@ export class StatusError extends Error {
 
   /** The error of a status that is not OK. */
   static of(status: Status): StatusError {
-    return new StatusError(codeName(status.code), status.message, {
-      reason: reasonName(status.reason),
-      details: status.details,
-    });
+    const { code, message, ...rest } = callStatus(status);
+    return new StatusError(code, message, rest);
+  }
+
+  /**
+   * The error of a failure.
+   *
+   * @param what - What failed, such as `rejected "x"`.
+   * @throws StatusError INVALID_ARGUMENT that names it, for what is no failure.
+   */
+  static ofFailure(what: string, failure: Failure): StatusError {
+    if (failure instanceof StatusError) {
+      return failure;
+    }
+    const { code, message = "", ...rest } = (failure ?? {}) as Failure;
+    try {
+      return new StatusError(code, message, rest);
+    } catch (error) {
+      throw invalid(`${what}: ${(error as Error).message}`);
+    }
   }
 
   /**
@@ -138,7 +171,7 @@ export class StatusError extends Error {
     if (what === "abort") {
       return aborted(error);
     }
-    if (error instanceof ConnectError) {
+    if (error instanceof RpcError) {
       const code = isBroken(error) ? "UNAVAILABLE" : codeName(error.code);
       return new StatusError(code, error.rawMessage, {
         reason: reasonOf(error),
@@ -151,14 +184,23 @@ export class StatusError extends Error {
     return new StatusError("UNKNOWN", textOf(error), { cause: error });
   }
 
-  /** The status of this error. */
+  /** The status of this error, its message and details cut to what the wire takes. */
   toStatus(): Status {
-    return create(StatusSchema, {
-      ...status(this.code, this.message, this.reason),
-      details: [...this.details],
-    });
+    const sent = status(this.code, this.message, this.reason);
+    let room = MAX_DETAILS_BYTES;
+    for (const detail of this.details) {
+      const bytes = new TextEncoder().encode(detail).length;
+      if (bytes <= room) {
+        room -= bytes;
+        sent.details.push(detail.toWellFormed());
+      }
+    }
+    return sent;
   }
 }
+
+/** What `connect` throws where the address is none, or nobody answers there. */
+export class ConnectError extends StatusError {}
 
 /** An error for something that is wrong with what the caller gave. */
 export function invalid(message: string, reason: ReasonName = "INVALID_REQUEST"): StatusError {
@@ -190,13 +232,13 @@ function isAbort(error: unknown): boolean {
 const BROKEN = /^http\/2 stream closed with|^protocol error: missing|^premature/;
 
 /** Whether an error is the connection's, rather than the service's answer. */
-function isBroken(error: ConnectError): boolean {
+function isBroken(error: RpcError): boolean {
   const { cause } = error;
   return BROKEN.test(error.rawMessage) || (cause instanceof Error && !isAbort(cause));
 }
 
 /** The reason in a gRPC error's `google.rpc.ErrorInfo`. */
-function reasonOf(error: ConnectError): ReasonName {
+function reasonOf(error: RpcError): ReasonName {
   for (const detail of error.details) {
     if (!("type" in detail) || detail.type !== ERROR_INFO || !("value" in detail)) {
       continue;

@@ -32,7 +32,7 @@ export function actions(): Registry {
       },
       async ({ who, times, title }, context) => {
         context.log(`Greeting ${who}.`);
-        context.log("the operator's", { internal: true });
+        context.logInternal("the operator's", { level: "debug", channel: "db" });
         return `Hello, ${title === undefined ? "" : `${title} `}${who}! `.repeat(times).trim();
       },
     )
@@ -139,6 +139,14 @@ export function actions(): Registry {
       },
     )
     .action({ name: "forgets", output: z.string() }, () => {})
+    .action(
+      { name: "half_failed", outputs: { lines: stream(z.string()), total: z.int() } },
+      async (_, context) => {
+        await context.write("lines", "one");
+        context.fail("lines", { code: "DATA_LOSS", message: "disk went away" });
+        context.fail("total", new StatusError("ABORTED", "nothing to count"));
+      },
+    )
     .action(
       { name: "partial", input: z.object({ words: z.array(z.string()) }), output: z.string() },
       async function* ({ words }) {

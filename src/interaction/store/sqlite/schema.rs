@@ -73,7 +73,8 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, OpenError> {
 
 /// Opens a connection that reads.
 pub(super) fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // As the one that writes, so that a path means the same to both.
+    let flags = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_CREATE);
     let connection = Connection::open_with_flags(path, flags)?;
     set_up(&connection)?;
     connection.pragma_update(None, "query_only", true)?;

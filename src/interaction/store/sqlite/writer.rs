@@ -13,7 +13,8 @@ const MOST_WAITING: usize = 256;
 
 /// Answers whoever asked for a change, once it is known whether it was committed.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-type Change = Box<dyn FnOnce(&Connection) -> Answer + Send>;
+/// Makes a change, or is told why there is no transaction to make it in.
+type Change = Box<dyn FnOnce(Result<&Connection, StoreError>) -> Answer + Send>;
 
 /// A handle to the thread, which ends when the handle is dropped, after what was
 /// asked before.
@@ -40,7 +41,7 @@ impl Writer {
     ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
         let change: Change = Box::new(move |connection| {
-            let made = alone(connection, change);
+            let made = connection.and_then(|connection| alone(connection, change));
             Box::new(move |committed| {
                 // Nobody may wait any more.
                 answer.send(made.and_then(|made| committed.map(|()| made))).ok();
@@ -98,13 +99,37 @@ fn commit(
     let transaction = match begun {
         Ok(transaction) => transaction,
         Err(error) => {
-            // Not made, so that dropping them answers that nothing was done.
-            drop(batch);
-            return Err(StoreError::unavailable(error));
+            let error = StoreError::unavailable(error);
+            answers.extend(batch.map(|change| change(Err(error.clone()))));
+            return Err(error);
         }
     };
-    for change in batch {
-        answers.push(change(&transaction));
-    }
+    answers.extend(batch.map(|change| change(Ok(&transaction))));
     transaction.commit().map_err(StoreError::unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_that_another_process_writes_is_said_to_be_busy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || Connection::open(folder.path().join("store")).expect("opens");
+        let other = open();
+        other.execute_batch("CREATE TABLE t (n); BEGIN IMMEDIATE").expect("holds the lock");
+        let connection = open();
+        connection.busy_timeout(std::time::Duration::ZERO).expect("is set");
+        let writer = Writer::start(connection).expect("starts");
+        let write = || {
+            writer.write(|connection| {
+                connection.execute("INSERT INTO t VALUES (1)", []).map_err(StoreError::unavailable)
+            })
+        };
+        for error in [write().await, write().await].map(|busy| busy.expect_err("is busy")) {
+            assert!(error.to_string().contains("database is locked"), "{error}");
+        }
+        other.execute_batch("COMMIT").expect("lets go");
+        assert_eq!(write().await.expect("is written"), 1);
+    }
 }

@@ -439,7 +439,9 @@ class RunActionRequest(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Optional. Ends the call after this long. Unset: 300 s."""
+        """Optional. Ends the call after this long: at once where it is zero or less, never
+        past 100 years. Unset: 300 s.
+        """
 
     def __init__(
         self,
@@ -689,7 +691,9 @@ class CallStart(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Optional. Ends the call after this long. Unset: no limit but the RPC's own."""
+        """Optional. Ends the call after this long, as in RunActionRequest. Unset: no
+        limit but the RPC's own.
+        """
 
     def __init__(
         self,
@@ -773,8 +777,8 @@ class ExecuteActionsFromInteractionRequest(_message.Message):
     """
     max_media_bytes: _builtins.int
     """Optional. The same for pictures and sound. Unset: 8,388,608. All calls
-    together may put out 16 MiB of either kind; a call past that is
-    RESOURCE_EXHAUSTED, the others keep their results.
+    together may put out 16 MiB of either kind, and take 63 MiB of the answer as it
+    is written; a call past that is RESOURCE_EXHAUSTED, the others keep their results.
     """
     backend: _interaction_pb2.Backend.ValueType
     """Optional. Shape `messages` for this provider. Unset: none, unless the calls
@@ -822,7 +826,9 @@ class ExecuteActionsFromInteractionRequest(_message.Message):
 
     @_builtins.property
     def call_timeout(self) -> _duration_pb2.Duration:
-        """Optional. How long a call may take. Unset: 300 s."""
+        """Optional. How long a call may take, as `timeout` in RunActionRequest. Unset:
+        300 s.
+        """
 
     @_builtins.property
     def rejected_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___RejectedCall]:

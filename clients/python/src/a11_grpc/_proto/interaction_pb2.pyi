@@ -320,7 +320,10 @@ class ActionConfig(_message.Message):
 
     @_builtins.property
     def header_autofills(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
-        """Header name → value to set on the call."""
+        """Header name → value to set on the call. Its deadline, its allow-list and its
+        sender are the request's alone: `x-a11-deadline`, `x-a11-allowed-llm-actions` and
+        `x-a11-session` are passed over.
+        """
 
     def __init__(
         self,

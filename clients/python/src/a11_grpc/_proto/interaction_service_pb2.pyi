@@ -271,7 +271,8 @@ class ListInteractionsRequest(_message.Message):
     """Optional. Only what comes after this position. 0: from the beginning."""
     page_size: _builtins.int
     """Optional. How many at the most. 0: 100; more than 1,000 is 1,000. A page ends
-    earlier where it would be larger than 16 MiB.
+    earlier where it would be larger than 16 MiB, or, decoded, have more parts than
+    one message may.
     """
     form: Global___RecordForm.ValueType
     """How they are handed out."""
@@ -787,7 +788,10 @@ class ValidateInteractionResponse(_message.Message):
     """Whether it would be accepted: no problem is `refused`."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___InteractionProblem]:
-        """What is wrong, in the order of the fields, and notes."""
+        """What is wrong, in the order of the fields, and notes. At most 1,000 are told;
+        notes past 999 are left out, so that a refusal is told however many there are.
+        Of a long key, 64 characters stand in a field's path.
+        """
 
     def __init__(
         self,

@@ -33,7 +33,9 @@ class ReadNodeRequest(_message.Message):
     id: _builtins.str
     """Required. The node's id, a Name; of a run, the name of an output port."""
     offset: _builtins.int
-    """Optional. The seq to begin at. Unset: 0."""
+    """Optional. The seq to begin at. Unset: 0. One that is not written yet is waited
+    for, and the writer waits for no such reader.
+    """
     run: _builtins.str
     """Instead of `session`: the run that the node belongs to."""
     def __init__(

@@ -537,7 +537,8 @@ class CallFrame(_message.Message):
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """Optional. How long the call may take from its receipt: the caller's time
-        left, so that clocks need not agree. Unset: no limit.
+        left, so that clocks need not agree. Zero or less: none; unset, or past 100
+        years: no limit.
         """
 
     @_builtins.property

@@ -78,7 +78,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     without a final fragment.
     """
     REASON_NODE_FULL: _Reason.ValueType  # 23
-    """RESOURCE_EXHAUSTED. A node holds more out-of-order data than its limit."""
+    """RESOURCE_EXHAUSTED. A node holds more out-of-order data than its limit, or a
+    value that is read whole is longer than its reader takes.
+    """
     REASON_NODE_CLOSED: _Reason.ValueType  # 24
     """FAILED_PRECONDITION. The node is closed; nothing more can be written."""
     REASON_UNKNOWN_NODE: _Reason.ValueType  # 25
@@ -196,7 +198,9 @@ REASON_NOT_FINAL: Reason.ValueType  # 22
 without a final fragment.
 """
 REASON_NODE_FULL: Reason.ValueType  # 23
-"""RESOURCE_EXHAUSTED. A node holds more out-of-order data than its limit."""
+"""RESOURCE_EXHAUSTED. A node holds more out-of-order data than its limit, or a
+value that is read whole is longer than its reader takes.
+"""
 REASON_NODE_CLOSED: Reason.ValueType  # 24
 """FAILED_PRECONDITION. The node is closed; nothing more can be written."""
 REASON_UNKNOWN_NODE: Reason.ValueType  # 25

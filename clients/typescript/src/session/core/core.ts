@@ -36,6 +36,8 @@ export interface NewCall {
   /** The model's own id for it; may be empty. */
   readonly id: string;
   readonly action: string;
+  /** The inputs that will be written, each in the node of its name. */
+  readonly inputs: readonly string[];
   readonly headers: WireHeaders;
   /** How much time is left for it. */
   readonly timeoutMs?: number | undefined;
@@ -164,6 +166,8 @@ export class Core {
       call: BigInt(number),
       id: call.id,
       action: call.action,
+      inputs: call.inputs.map((name) => ({ name, id: name })),
+      onlyListedInputs: true,
       headers: call.headers,
     });
     if (call.timeoutMs !== undefined) {

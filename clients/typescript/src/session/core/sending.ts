@@ -165,10 +165,14 @@ function gather(state: State, number: number, call: Call): NodeFragment[] {
 }
 
 /** How many bytes a call's frame has on the wire, or somewhat more. */
-export function callSize({ id, action, headers }: CallFrame): number {
+export function callSize({ id, action, headers, inputs }: CallFrame): number {
   const sent = Object.entries(headers);
   const all = sent.reduce((sum, [name, value]) => sum + 16 + utf8Length(name) + value.length, 0);
-  return 128 + utf8Length(id) + utf8Length(action) + all;
+  const listed = inputs.reduce(
+    (sum, { name, id }) => sum + 16 + utf8Length(name) + utf8Length(id),
+    all,
+  );
+  return 128 + utf8Length(id) + utf8Length(action) + listed;
 }
 
 function statusSize(status: Status | undefined): number {

@@ -431,7 +431,8 @@ export type RunActionRequest = Message<"a11.v1.RunActionRequest"> & {
   headers: { [key: string]: Uint8Array };
 
   /**
-   * Optional. Ends the call after this long. Unset: 300 s.
+   * Optional. Ends the call after this long: at once where it is zero or less, never
+   * past 100 years. Unset: 300 s.
    *
    * @generated from field: google.protobuf.Duration timeout = 6;
    */
@@ -658,7 +659,8 @@ export type CallStart = Message<"a11.v1.CallStart"> & {
   headers: { [key: string]: Uint8Array };
 
   /**
-   * Optional. Ends the call after this long. Unset: no limit but the RPC's own.
+   * Optional. Ends the call after this long, as in RunActionRequest. Unset: no
+   * limit but the RPC's own.
    *
    * @generated from field: google.protobuf.Duration timeout = 5;
    */
@@ -751,7 +753,8 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
   allowedActions: string[];
 
   /**
-   * Optional. How long a call may take. Unset: 300 s.
+   * Optional. How long a call may take, as `timeout` in RunActionRequest. Unset:
+   * 300 s.
    *
    * @generated from field: google.protobuf.Duration call_timeout = 4;
    */
@@ -767,8 +770,8 @@ export type ExecuteActionsFromInteractionRequest = Message<"a11.v1.ExecuteAction
 
   /**
    * Optional. The same for pictures and sound. Unset: 8,388,608. All calls
-   * together may put out 16 MiB of either kind; a call past that is
-   * RESOURCE_EXHAUSTED, the others keep their results.
+   * together may put out 16 MiB of either kind, and take 63 MiB of the answer as it
+   * is written; a call past that is RESOURCE_EXHAUSTED, the others keep their results.
    *
    * @generated from field: optional uint32 max_media_bytes = 6;
    */

@@ -153,7 +153,9 @@ export type ActionConfig = Message<"a11.v1.ActionConfig"> & {
   peer?: Peer | undefined;
 
   /**
-   * Header name → value to set on the call.
+   * Header name → value to set on the call. Its deadline, its allow-list and its
+   * sender are the request's alone: `x-a11-deadline`, `x-a11-allowed-llm-actions` and
+   * `x-a11-session` are passed over.
    *
    * @generated from field: map<string, bytes> header_autofills = 2;
    */

@@ -277,7 +277,8 @@ export type ListInteractionsRequest = Message<"a11.v1.ListInteractionsRequest"> 
 
   /**
    * Optional. How many at the most. 0: 100; more than 1,000 is 1,000. A page ends
-   * earlier where it would be larger than 16 MiB.
+   * earlier where it would be larger than 16 MiB, or, decoded, have more parts than
+   * one message may.
    *
    * @generated from field: uint32 page_size = 3;
    */
@@ -831,7 +832,9 @@ export type ValidateInteractionResponse = Message<"a11.v1.ValidateInteractionRes
   valid: boolean;
 
   /**
-   * What is wrong, in the order of the fields, and notes.
+   * What is wrong, in the order of the fields, and notes. At most 1,000 are told;
+   * notes past 999 are left out, so that a refusal is told however many there are.
+   * Of a long key, 64 characters stand in a field's path.
    *
    * @generated from field: repeated a11.v1.InteractionProblem problems = 2;
    */

@@ -37,7 +37,8 @@ export type ReadNodeRequest = Message<"a11.v1.ReadNodeRequest"> & {
   id: string;
 
   /**
-   * Optional. The seq to begin at. Unset: 0.
+   * Optional. The seq to begin at. Unset: 0. One that is not written yet is waited
+   * for, and the writer waits for no such reader.
    *
    * @generated from field: uint32 offset = 3;
    */

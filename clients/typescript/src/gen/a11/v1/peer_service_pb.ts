@@ -545,7 +545,8 @@ export type CallFrame = Message<"a11.v1.CallFrame"> & {
 
   /**
    * Optional. How long the call may take from its receipt: the caller's time
-   * left, so that clocks need not agree. Unset: no limit.
+   * left, so that clocks need not agree. Zero or less: none; unset, or past 100
+   * years: no limit.
    *
    * @generated from field: google.protobuf.Duration timeout = 5;
    */

@@ -233,7 +233,8 @@ export enum Reason {
   NOT_FINAL = 22,
 
   /**
-   * RESOURCE_EXHAUSTED. A node holds more out-of-order data than its limit.
+   * RESOURCE_EXHAUSTED. A node holds more out-of-order data than its limit, or a
+   * value that is read whole is longer than its reader takes.
    *
    * @generated from enum value: REASON_NODE_FULL = 23;
    */
