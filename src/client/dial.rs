@@ -1,23 +1,19 @@
 //! The opening exchange from the opener's side, over a gRPC channel.
 
-use std::time::Duration;
-
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::session::driver::FrameSink;
+use crate::session::OPEN_TIMEOUT;
+use crate::session::core::limits::DEFAULT_MAX_FRAME_BYTES;
+use crate::session::driver::{FrameSink, WAITING_FRAMES};
 use crate::wire::pb::peer_service_client::PeerServiceClient;
 use crate::wire::pb::{self, Frame, frame::Body};
-use crate::wire::{Code, Reason, Status};
+use crate::wire::{Code, Reason, Status, unreadable::no_frame};
 
-/// How many frames wait between a session and its stream.
-const WAITING_FRAMES: usize = 4;
 /// The largest message: a frame, and what is around it.
-const MAX_MESSAGE_BYTES: usize = (16 << 20) + 64;
-/// How long the other side may take to accept.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_MESSAGE_BYTES: usize = DEFAULT_MAX_FRAME_BYTES as usize + 64;
 
 /// A connection whose opening exchange is over.
 pub(super) struct Opened {
@@ -40,7 +36,8 @@ pub(super) async fn open(channel: Channel, open: pb::OpenFrame) -> Result<Opened
             ReceiverStream::new(source).map(|frame| pb::OpenSessionRequest { frame: Some(frame) });
         let mut client = PeerServiceClient::new(channel)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+            // The session keeps to what the service takes.
+            .max_encoding_message_size(usize::MAX);
         let responses = client.open_session(requests).await?.into_inner();
         let mut frames = frames(responses).boxed();
         let first = frames.next().await.transpose()?;
@@ -51,9 +48,8 @@ pub(super) async fn open(channel: Channel, open: pb::OpenFrame) -> Result<Opened
         }
     };
     timeout(OPEN_TIMEOUT, opening).await.unwrap_or_else(|_| {
-        let message = "the service did not open a session in time".to_owned();
-        let (code, reason) = (Code::Unavailable, Reason::Unspecified);
-        Err(Status { code, reason, message, details: vec![] })
+        let message = "the service did not open a session in time";
+        Err(Status::without_reason(Code::Unavailable, message))
     })
 }
 
@@ -65,6 +61,6 @@ fn frames(
         Ok(pb::OpenSessionResponse { frame: None }) => {
             Err(Status::of(Reason::InvalidFrame, "a message without a frame"))
         }
-        Err(status) => Err(status.into()),
+        Err(status) => Err(no_frame(status)),
     })
 }

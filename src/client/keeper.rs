@@ -24,8 +24,7 @@ use crate::session::{Directory, next_connection};
 use crate::wire::time_limit::{self, LONGEST};
 use crate::wire::{Reason, Status, pb};
 
-/// How long to wait before the next attempt to connect: doubled from the least
-/// to the most.
+/// The first wait before the next attempt to connect; it doubles up to the longest.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 const MOST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -38,6 +37,32 @@ pub(super) struct Keeper {
 
 /// Action name → what was published of it.
 type Published = BTreeMap<String, pb::ActionSchema>;
+
+/// How long to wait before the next attempt: not at all after what was of use.
+#[derive(Debug, Default)]
+struct Pause(Duration);
+
+impl Pause {
+    /// What began then is over. A service that ends at once what it has taken is not
+    /// asked again at once.
+    fn after(&mut self, begun: Instant, was_of_use: bool) {
+        if was_of_use || begun.elapsed() >= MOST_PAUSE {
+            self.0 = Duration::ZERO;
+        } else {
+            self.grow();
+        }
+    }
+
+    fn grow(&mut self) {
+        self.0 = (self.0 * 2).clamp(LEAST_PAUSE, MOST_PAUSE);
+    }
+
+    async fn wait(&self) {
+        if !self.0.is_zero() {
+            sleep(self.0).await;
+        }
+    }
+}
 
 /// A session and its first connection.
 pub(super) struct Open {
@@ -99,13 +124,19 @@ impl Keeper {
         current: watch::Sender<Attached>,
         stop: CancellationToken,
     ) {
+        let mut pause = Pause::default();
         loop {
+            let (session, begun) = (open.session.clone(), Instant::now());
             self.keep_session(open, &current, &stop).await;
-            let mut pause = LEAST_PAUSE;
+            pause.after(begun, session.received() > 0);
             open = loop {
+                let opening = async {
+                    pause.wait().await;
+                    self.open().await
+                };
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    opened = self.open() => match opened {
+                    opened = opening => match opened {
                         Ok((attached, open)) => {
                             current.send_replace(attached);
                             break open;
@@ -113,10 +144,7 @@ impl Keeper {
                         Err(status) => tracing::debug!(status = status.to_string(), "no session could be opened"),
                     },
                 }
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = sleep(pause) => pause = (pause * 2).min(MOST_PAUSE),
-                }
+                pause.grow();
             };
         }
     }
@@ -132,13 +160,15 @@ impl Keeper {
         let token = opened.opened.resume_token.clone();
         let publishing = self.publish_changes(&session, published, current);
         let connecting = async {
-            let mut opened = opened;
+            let (mut opened, mut pause) = (opened, Pause::default());
             loop {
+                let (received, begun) = (session.received(), Instant::now());
                 self.run_connection(&session, opened, stop).await;
                 if session.is_over() {
                     return;
                 }
-                match self.resume(&session, &token, stop).await {
+                pause.after(begun, session.received() > received);
+                match self.resume(&session, &token, &mut pause, stop).await {
                     Some(resumed) => opened = resumed,
                     None => return,
                 }
@@ -177,11 +207,12 @@ impl Keeper {
         &self,
         session: &Session,
         token: &bytes::Bytes,
+        pause: &mut Pause,
         stop: &CancellationToken,
     ) -> Option<Opened> {
         let attempts = async {
-            let mut pause = LEAST_PAUSE;
             loop {
+                pause.wait().await;
                 let open = pb::OpenFrame {
                     peer: self.name.clone(),
                     resume_token: token.clone(),
@@ -196,8 +227,7 @@ impl Keeper {
                         "the session was not resumed yet"
                     ),
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(MOST_PAUSE);
+                pause.grow();
             }
         };
         tokio::select! {

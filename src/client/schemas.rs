@@ -41,7 +41,7 @@ pub(super) enum Source {
 
 impl Schemas {
     pub(super) fn new(channel: Channel) -> Self {
-        Self { service: ActionServiceClient::new(channel), kept: Mutex::default() }
+        Self { service: super::actions(channel), kept: Mutex::default() }
     }
 
     /// The schema of an action.

@@ -17,6 +17,7 @@ mod round;
 mod action_api;
 mod node_api;
 mod peer_api;
+mod websocket_session;
 mod websocket;
 
 pub use action_api::{ActionApi, Config};

@@ -6,7 +6,7 @@ use futures::Stream;
 use tonic::{Request, Response, Streaming};
 
 use crate::node::{Completeness, Ending, Node, Reader};
-use crate::session::{FreeNodes, Reading};
+use crate::session::{FreeNodes, Reading, Writing, core::cost};
 use crate::wire::pb::{
     self, node_service_server::NodeService, read_node_response::Event, write_node_request::Message,
 };
@@ -75,7 +75,9 @@ impl NodeService for NodeApi {
         let (next_seq, completeness) = match Owner::of(session, run)? {
             Owner::Session(session) => {
                 let mut writing = self.nodes.write(&session, &id)?;
-                if let Some(status) = write(writing.node(), &id, &mut requests).await? {
+                if let Some(status) =
+                    write(writing.node(), Some(&writing), &id, &mut requests).await?
+                {
                     writing.close(status);
                     nothing_follows(requests).await?;
                 }
@@ -83,7 +85,7 @@ impl NodeService for NodeApi {
             }
             Owner::Run(run) => {
                 let node = self.nodes.runs().input(&run, &id)?;
-                if let Some(status) = write(&node, &id, &mut requests).await? {
+                if let Some(status) = write(&node, None, &id, &mut requests).await? {
                     node.end(status);
                     nothing_follows(requests).await?;
                 }
@@ -129,22 +131,29 @@ fn read(
     }
 }
 
-/// Writes what comes; answers how the node is to be closed, if it is.
+/// Writes what comes; answers how the node is to be closed, if it is. A session's
+/// node counts against what those of all sessions hold.
 async fn write(
     node: &Node,
+    counted: Option<&Writing>,
     id: &str,
     requests: &mut Streaming<pb::WriteNodeRequest>,
 ) -> Result<Option<Status>, tonic::Status> {
     let mut writer = node.writer();
     while let Some(request) = requests.message().await? {
         match request.message {
-            Some(Message::Fragments(fragments)) => {
-                for fragment in fragments.fragments {
+            Some(Message::Fragments(pb::NodeFragments { fragments })) => {
+                if let Some(writing) = counted {
+                    let bytes: u64 = fragments.iter().map(cost).sum();
+                    writing.make_room(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+                }
+                for fragment in fragments {
                     if !fragment.id.is_empty() && fragment.id != id {
                         return Err(invalid("fragments.id: it is another node's").into());
                     }
                     writer.write_fragment(fragment).await?;
                 }
+                counted.inspect(|writing| writing.written());
             }
             Some(Message::Close(status)) => {
                 return Ok(Some(status.into()));

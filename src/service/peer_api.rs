@@ -7,19 +7,14 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Streaming};
 
-use super::refusals::as_promised;
 use crate::listen::Notes;
-use crate::session::{Directory, accept};
+use crate::session::{Directory, accept, driver::WAITING_FRAMES};
 use crate::wire::pb::{
     self,
     frame::Body,
     peer_service_server::{PeerService, PeerServiceServer},
 };
-use crate::wire::{Reason, Status};
-
-/// How many frames wait between a session and its stream. Few, because what
-/// waits in the session still gathers.
-const WAITING_FRAMES: usize = 4;
+use crate::wire::{Reason, Status, unreadable::no_frame};
 
 /// Serves the sessions of a directory. Cheap to clone.
 #[derive(Clone)]
@@ -75,46 +70,5 @@ impl PeerService for PeerApi {
             Ok(pb::OpenSessionResponse { frame: Some(frame) })
         });
         Ok(Response::new(Box::pin(responses)))
-    }
-}
-
-/// What became of a message that could not be read: too large or malformed, or
-/// never here in full.
-fn no_frame(status: tonic::Status) -> Status {
-    // The other codes are the connection's, such as the reasons of a reset stream.
-    let code = status.code();
-    let status = as_promised(status);
-    match status.code() {
-        promised if promised != code => Status::of(Reason::InvalidFrame, status.message()),
-        _ => status.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tonic::Code;
-
-    #[test]
-    fn only_bytes_that_are_no_frame_end_the_session() {
-        let check = |status: tonic::Status, expected: bool| {
-            let is_invalid = no_frame(status.clone()).reason == Reason::InvalidFrame;
-            assert_eq!(is_invalid, expected, "{status:?}");
-        };
-        let too_large = "Error, decoded message length too large: found 9 bytes, the limit is: 8";
-        check(tonic::Status::out_of_range(too_large), true);
-        check(tonic::Status::internal("failed to decode Protobuf message: EOF"), true);
-        // What the reasons of a reset stream become; resource exhausted is
-        // ENHANCE_YOUR_CALM.
-        for code in [
-            Code::Cancelled,
-            Code::Internal,
-            Code::PermissionDenied,
-            Code::ResourceExhausted,
-            Code::Unavailable,
-            Code::Unknown,
-        ] {
-            check(tonic::Status::new(code, "h2 protocol error: error reading a body"), false);
-        }
     }
 }

@@ -10,7 +10,10 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header::CONTENT_TYP
 use tonic::{Code, server::NamedService};
 use tower::Service;
 
-use crate::wire::{Reason, Status};
+use crate::wire::{
+    Reason, Status,
+    unreadable::{GRPC_WEB, Unreadable},
+};
 
 /// A gRPC service whose transport refuses under the promised code: a message past
 /// the size limit is RESOURCE_EXHAUSTED; one that cannot be read, for its framing,
@@ -71,33 +74,14 @@ fn answer_as_promised<R>(mut response: Response<R>) -> Response<R> {
     response
 }
 
-/// The status of a request that could not be read. Tonic tells what is wrong by
-/// its text alone.
+/// The status of a request that could not be read.
 pub(super) fn as_promised(status: tonic::Status) -> tonic::Status {
-    const TOO_LARGE: &str = "Error, decoded message length too large";
-    const GRPC_WEB: &str = "tonic-web: ";
-    /// A framing flag, a compressed body, a protobuf message; a stream that ends
-    /// within a message, or before the only one; base64 of gRPC-Web.
-    const MALFORMED: [&str; 6] = [
-        "protocol error: received message",
-        "Error decompressing: ",
-        "failed to decode Protobuf message",
-        "Unexpected EOF decoding stream",
-        "Missing request message",
-        GRPC_WEB,
-    ];
-    // A failure of a handler's own has details, and stays what it is.
-    if !status.details().is_empty() {
-        return status;
-    }
-    match status.code() {
-        Code::OutOfRange if status.message().starts_with(TOO_LARGE) => {
-            tonic::Status::resource_exhausted(status.message())
-        }
-        Code::Internal if MALFORMED.iter().any(|text| status.message().starts_with(text)) => {
+    match Unreadable::of(&status) {
+        Some(Unreadable::TooLarge) => tonic::Status::resource_exhausted(status.message()),
+        Some(Unreadable::Malformed) => {
             let message = status.message().trim_start_matches(GRPC_WEB);
             Status::of(Reason::InvalidRequest, message).into()
         }
-        _ => status,
+        Some(Unreadable::TooHeavy) | None => status,
     }
 }

@@ -7,7 +7,8 @@ use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tonic::body::Body;
 
-use crate::session::{Directory, websocket};
+use super::websocket_session;
+use crate::session::Directory;
 
 /// Where sessions over WebSocket are opened.
 pub const WEBSOCKET_PATH: &str = "/a11.v1/session";
@@ -36,7 +37,7 @@ pub fn upgrade<B>(
     let upgraded = hyper::upgrade::on(request);
     let session = async move {
         match upgraded.await {
-            Ok(connection) => websocket::serve(serving, TokioIo::new(connection)).await,
+            Ok(connection) => websocket_session::serve(serving, TokioIo::new(connection)).await,
             Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
         }
     };

@@ -12,7 +12,7 @@ use futures::{Stream, StreamExt as _};
 use tokio::time::timeout;
 
 use super::{
-    core::Connection,
+    core::{Connection, duration_message},
     directory::Directory,
     driver::{self, FrameSink, Publications as _, Session},
     notices,
@@ -20,7 +20,7 @@ use super::{
 use crate::wire::pb::{EndFrame, Frame, OpenFrame, OpenedFrame, frame::Body};
 use crate::wire::{Reason, Status};
 
-/// How long an opener may take to say what it wants.
+/// How long an opener may take to say what it wants, and the other side to accept.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections are told apart within the process.
@@ -109,8 +109,7 @@ fn open_session(
 
 fn grace(directory: &Directory) -> Option<pbjson_types::Duration> {
     let grace = directory.config().grace;
-    let seconds = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-    Some(pbjson_types::Duration { seconds, nanos: grace.subsec_nanos() as i32 })
+    Some(duration_message(grace))
 }
 
 fn invalid(message: impl Into<String>) -> Status {

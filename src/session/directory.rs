@@ -21,7 +21,7 @@ use super::{
 use crate::action::registry::unattached;
 use crate::action::schema::{Ports, Runnable};
 use crate::action::{ActionSchema, Entry, Handlers, Peers, Registry};
-use crate::wire::{Name, Reason, Status, pb};
+use crate::wire::{Name, Reason, Status, name::shown, pb};
 
 /// How many sessions a service keeps, unless it says otherwise.
 pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
@@ -34,6 +34,10 @@ const MAX_PUBLISHED_BYTES: usize = 4 << 20;
 /// opener costs nothing, and could be many.
 pub const DEFAULT_MAX_PUBLISHED_BYTES: usize = 256 << 20;
 
+/// The most that the nodes of all sessions hold which belong to no call, in bytes,
+/// unless the service says otherwise.
+pub const DEFAULT_MAX_NODE_BYTES: usize = 256 << 20;
+
 /// How a service keeps its sessions.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -45,6 +49,8 @@ pub struct Config {
     pub max_sessions: usize,
     /// How much text the schemas have that all sessions publish together, in bytes.
     pub max_published_bytes: usize,
+    /// How many bytes the nodes hold that belong to sessions and to no call.
+    pub max_node_bytes: usize,
 }
 
 impl Default for Config {
@@ -54,6 +60,7 @@ impl Default for Config {
             grace: DEFAULT_GRACE,
             max_sessions: DEFAULT_MAX_SESSIONS,
             max_published_bytes: DEFAULT_MAX_PUBLISHED_BYTES,
+            max_node_bytes: DEFAULT_MAX_NODE_BYTES,
         }
     }
 }
@@ -195,7 +202,7 @@ impl Directory {
             core,
             SessionParts {
                 id: id.clone(),
-                peer: peer.chars().take(255).collect(),
+                peer: shown(&peer).to_owned(),
                 registry: self.registry.clone(),
                 handlers: self.handlers.clone(),
                 publications: self.own.clone(),
@@ -251,10 +258,7 @@ impl Peers for Directory {
             }
             None => Err(Status::of(
                 Reason::UnknownAction,
-                format!(
-                    "session {session:?} has no action {:?}",
-                    action.chars().take(255).collect::<String>()
-                ),
+                format!("session {session:?} has no action {:?}", shown(action)),
             )),
         }
     }
@@ -265,7 +269,7 @@ impl Publications for Directory {
         // Compiled before the lock, which every session shares.
         let mut bytes = 0;
         let compiled = actions.into_iter().enumerate().map(|(before, message)| {
-            let name: String = message.name.chars().take(255).collect();
+            let name = shown(&message.name).to_owned();
             bytes += message.encoded_len();
             let schema = if before >= MAX_PUBLISHED || bytes > MAX_PUBLISHED_BYTES {
                 Err(too_much(&name))

@@ -3,8 +3,11 @@
 //! late readers.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Weak},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -20,6 +23,8 @@ use crate::wire::{Name, Reason, Status};
 
 /// How many nodes a session has at once.
 pub const MAX_NODES: usize = 1024;
+/// What a node counts beside what it holds.
+const NODE_BYTES: usize = 1024;
 
 /// The free nodes of a directory's sessions. Cheap to clone.
 #[derive(Clone)]
@@ -27,26 +32,59 @@ pub struct FreeNodes(Arc<Inner>);
 
 struct Inner {
     directory: Arc<Directory>,
+    state: Mutex<State>,
+    /// What all nodes count, those included that somebody still reads after their
+    /// time.
+    bytes: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct State {
     /// By session.
-    nodes: Mutex<HashMap<String, HashMap<Name, Kept>>>,
+    nodes: HashMap<String, HashMap<Name, Kept>>,
+    /// Those that nobody writes any more, in the order in which that began.
+    left: BTreeMap<u64, Left>,
+    next_left: u64,
+    /// Those among them that nobody reads either.
+    idle: BTreeSet<u64>,
+    /// Whether a task waits for the first of `left`.
+    is_swept: bool,
 }
 
 struct Kept {
     node: Node,
+    share: Arc<Share>,
     writers: usize,
     readers: usize,
     /// Somebody writes it, or did.
     had_writer: bool,
-    /// Until when it is kept, where nobody writes it.
-    until: Option<Instant>,
-    /// Whether a task waits for that time.
-    is_watched: bool,
+    /// Its place in `left`.
+    left: Option<u64>,
+}
+
+/// A node that nobody writes any more.
+struct Left {
+    session: String,
+    id: Name,
+    until: Instant,
+}
+
+/// What a node counts of what all may hold, for as long as anybody has it.
+struct Share {
+    bytes: AtomicUsize,
+    of_all: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
 }
 
 impl FreeNodes {
     /// No nodes yet.
     pub fn new(directory: Arc<Directory>) -> Self {
-        Self(Arc::new(Inner { directory, nodes: Mutex::default() }))
+        Self(Arc::new(Inner { directory, state: Mutex::default(), bytes: Arc::default() }))
     }
 
     /// The runs whose ports can be reached, of the same directory.
@@ -56,7 +94,7 @@ impl FreeNodes {
 
     /// How many nodes there are, of all sessions.
     pub fn count(&self) -> usize {
-        self.0.nodes.lock().values().map(HashMap::len).sum()
+        self.0.state.lock().nodes.values().map(HashMap::len).sum()
     }
 
     /// A node for a reader, made when it is first named. One that nobody has begun
@@ -64,14 +102,13 @@ impl FreeNodes {
     ///
     /// # Errors
     /// INVALID_ARGUMENT for an id that is no name, UNAVAILABLE for a session that
-    /// is not attached, RESOURCE_EXHAUSTED past [`MAX_NODES`].
+    /// is not attached, RESOURCE_EXHAUSTED past [`MAX_NODES`], or past what the nodes
+    /// of all sessions may hold.
     pub fn read(&self, session: &str, id: &str) -> Result<Reading, Status> {
-        let node = self.with(session, id, |kept| {
-            kept.readers += 1;
-            kept.node.clone()
-        })?;
         let id = Name::new(id).map_err(invalid)?;
-        Ok(Reading { nodes: self.clone(), session: session.to_owned(), id, node })
+        let (node, share) = self.open(session, &id, Access::Read)?;
+        let session = session.to_owned();
+        Ok(Reading { nodes: self.clone(), session, id, node, _share: share })
     }
 
     /// A node for a writer.
@@ -79,49 +116,73 @@ impl FreeNodes {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn write(&self, session: &str, id: &str) -> Result<Writing, Status> {
-        let node = self.with(session, id, |kept| {
-            kept.writers += 1;
-            kept.had_writer = true;
-            kept.until = None;
-            kept.node.clone()
-        })?;
         let id = Name::new(id).map_err(invalid)?;
-        Ok(Writing { nodes: self.clone(), session: session.to_owned(), id, node, ended: false })
+        let (node, share) = self.open(session, &id, Access::Write)?;
+        let session = session.to_owned();
+        Ok(Writing { nodes: self.clone(), session, id, node, share, ended: false })
     }
 
-    fn with<T>(
-        &self,
-        session: &str,
-        id: &str,
-        use_it: impl FnOnce(&mut Kept) -> T,
-    ) -> Result<T, Status> {
-        let id = Name::new(id).map_err(invalid)?;
+    fn open(&self, session: &str, id: &Name, access: Access) -> Result<(Node, Arc<Share>), Status> {
         let attached = self.0.directory.session(session)?;
-        let mut nodes = self.0.nodes.lock();
+        let mut state = self.0.state.lock();
+        let of_session = state.nodes.get(session);
+        if of_session.is_none_or(|nodes| !nodes.contains_key(id)) {
+            if of_session.is_some_and(|nodes| nodes.len() >= MAX_NODES) {
+                let message = format!("a session has at most {MAX_NODES} nodes at once");
+                return Err(Status::of(Reason::SessionLimit, message));
+            }
+            self.make_room(&mut state, NODE_BYTES)?;
+        }
+        let State { nodes, left, idle, .. } = &mut *state;
         let of_session = nodes.entry(session.to_owned()).or_insert_with(|| {
             self.0.directory.tasks().spawn(forget_with(Arc::downgrade(&self.0), attached));
             HashMap::new()
         });
-        if of_session.len() >= MAX_NODES && !of_session.contains_key(&id) {
-            return Err(Status::of(
-                Reason::SessionLimit,
-                format!("a session has at most {MAX_NODES} nodes at once"),
-            ));
-        }
-        let kept = of_session.entry(id).or_insert_with(|| Kept {
+        let kept = of_session.entry(id.clone()).or_insert_with(|| Kept {
             node: Node::default(),
+            share: Share::of(&self.0.bytes),
             writers: 0,
             readers: 0,
             had_writer: false,
-            until: None,
-            is_watched: false,
+            left: None,
         });
-        Ok(use_it(kept))
+        match access {
+            Access::Read => {
+                kept.readers += 1;
+                if let Some(place) = &kept.left {
+                    idle.remove(place);
+                }
+            }
+            Access::Write => {
+                kept.writers += 1;
+                kept.had_writer = true;
+                if let Some(place) = kept.left.take() {
+                    left.remove(&place);
+                    idle.remove(&place);
+                }
+            }
+        }
+        Ok((kept.node.clone(), kept.share.clone()))
+    }
+
+    /// Lets go of nodes that nobody uses, oldest first, until there is room for so
+    /// much more.
+    fn make_room(&self, state: &mut State, bytes: usize) -> Result<(), Status> {
+        let most = self.0.directory.config().max_node_bytes;
+        while self.0.bytes.load(Ordering::Relaxed).saturating_add(bytes) > most {
+            let Some(first) = state.idle.pop_first() else {
+                let message = format!("the nodes of all sessions hold at most {most} bytes");
+                return Err(Status::of(Reason::SessionLimit, message));
+            };
+            state.let_go(first);
+        }
+        Ok(())
     }
 
     /// A reader is gone.
     fn reader_left(&self, reading: &Reading) {
-        let mut nodes = self.0.nodes.lock();
+        let mut state = self.0.state.lock();
+        let State { nodes, idle, .. } = &mut *state;
         let Some(of_session) = nodes.get_mut(&reading.session) else { return };
         // Another one may have its id by now.
         let Some(kept) = of_session.get_mut(&reading.id).filter(|it| it.node.is(&reading.node))
@@ -129,54 +190,106 @@ impl FreeNodes {
             return;
         };
         kept.readers -= 1;
-        if kept.readers == 0 && !kept.had_writer {
+        kept.share.measure(&kept.node);
+        if kept.readers > 0 {
+            return;
+        }
+        idle.extend(kept.left);
+        if !kept.had_writer {
             of_session.remove(&reading.id);
         }
     }
 
     /// A writer is gone. The node waits for another, or for late readers.
-    fn writer_left(&self, session: &str, id: &Name) {
+    fn writer_left(&self, writing: &Writing) {
+        let mut state = self.0.state.lock();
+        let State { nodes, left, next_left, idle, is_swept } = &mut *state;
         // Nothing is kept of a session that is over.
-        let Ok(attached) = self.0.directory.session(session) else { return };
-        let mut nodes = self.0.nodes.lock();
-        let Some(kept) = nodes.get_mut(session).and_then(|nodes| nodes.get_mut(id)) else { return };
+        let Some(of_session) = nodes.get_mut(&writing.session) else { return };
+        let Some(kept) = of_session.get_mut(&writing.id).filter(|it| it.node.is(&writing.node))
+        else {
+            return;
+        };
+        kept.share.measure(&kept.node);
         kept.writers -= 1;
         if kept.writers > 0 {
             return;
         }
-        kept.until = Some(Instant::now() + KEPT);
-        // One task a node, however often its writers come and go.
-        if !std::mem::replace(&mut kept.is_watched, true) {
-            let watch = watch(Arc::downgrade(&self.0), attached, id.clone());
-            self.0.directory.tasks().spawn(watch);
+        *next_left += 1;
+        kept.left = Some(*next_left);
+        let (session, id) = (writing.session.clone(), writing.id.clone());
+        left.insert(*next_left, Left { session, id, until: Instant::now() + KEPT });
+        if kept.readers == 0 {
+            idle.insert(*next_left);
+        }
+        if !std::mem::replace(is_swept, true) {
+            self.0.directory.tasks().spawn(sweep(Arc::downgrade(&self.0)));
         }
     }
 }
 
-/// Lets go of a node whose time has come, unless somebody writes it again.
-async fn watch(inner: Weak<Inner>, session: Session, id: Name) {
+impl State {
+    /// Lets go of a node that nobody writes any more.
+    fn let_go(&mut self, place: u64) {
+        let Some(Left { session, id, .. }) = self.left.remove(&place) else { return };
+        self.idle.remove(&place);
+        let gone = self.nodes.get_mut(&session).and_then(|nodes| nodes.remove(&id));
+        if let Some(kept) = gone {
+            let message = format!("the writer of node {id:?} left and did not come back");
+            // A node that is complete or closed stays as it is.
+            kept.node.fail(Status::of(Reason::PeerLost, message));
+        }
+    }
+}
+
+impl Share {
+    fn of(all: &Arc<AtomicUsize>) -> Arc<Self> {
+        all.fetch_add(NODE_BYTES, Ordering::Relaxed);
+        Arc::new(Self { bytes: AtomicUsize::new(NODE_BYTES), of_all: all.clone() })
+    }
+
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.of_all.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what the node holds now.
+    fn measure(&self, node: &Node) {
+        let bytes = NODE_BYTES + node.held_bytes();
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        // Both wrap around.
+        self.of_all.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of_all.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+    }
+}
+
+/// Lets go of nodes as their time comes, until none waits for it.
+async fn sweep(inner: Weak<Inner>) {
     loop {
-        let (until, stop) = {
+        let (due, stop) = {
             let Some(inner) = inner.upgrade() else { return };
-            let stop = inner.directory.stop().clone();
-            let mut nodes = inner.nodes.lock();
-            let Some(of_session) = nodes.get_mut(session.id()) else { return };
-            let Some(kept) = of_session.get_mut(&id) else { return };
-            kept.is_watched = kept.until.is_some();
-            let Some(until) = kept.until else { return };
-            if until <= Instant::now() || stop.is_cancelled() {
-                let message = format!("the writer of node {id:?} left and did not come back");
-                // A node that is complete or closed stays as it is.
-                kept.node.fail(Status::of(Reason::PeerLost, message));
-                of_session.remove(&id);
-                return;
-            }
-            (until, stop)
+            let mut state = inner.state.lock();
+            let now = Instant::now();
+            let due = loop {
+                match state.left.first_key_value() {
+                    Some((&place, left)) if left.until <= now => state.let_go(place),
+                    Some((_, left)) => break Some(left.until),
+                    None => break None,
+                }
+            };
+            state.is_swept = due.is_some();
+            let Some(due) = due else { return };
+            (due, inner.directory.stop().clone())
         };
         tokio::select! {
-            () = sleep_until(until) => {}
-            () = stop.cancelled() => {}
-            () = session.ended() => return,
+            () = sleep_until(due) => {}
+            // The sessions end, and their nodes with them.
+            () = stop.cancelled() => return,
         }
     }
 }
@@ -185,7 +298,15 @@ async fn watch(inner: Weak<Inner>, session: Session, id: Name) {
 async fn forget_with(inner: Weak<Inner>, session: Session) {
     session.ended().await;
     let Some(inner) = inner.upgrade() else { return };
-    let gone = inner.nodes.lock().remove(session.id()).unwrap_or_default();
+    let gone = {
+        let mut state = inner.state.lock();
+        let gone = state.nodes.remove(session.id()).unwrap_or_default();
+        for place in gone.values().filter_map(|kept| kept.left) {
+            state.left.remove(&place);
+            state.idle.remove(&place);
+        }
+        gone
+    };
     for kept in gone.into_values() {
         kept.node.fail(Status::of(Reason::PeerLost, "the session of the node ended"));
     }
@@ -197,6 +318,7 @@ pub struct Reading {
     session: String,
     id: Name,
     node: Node,
+    _share: Arc<Share>,
 }
 
 impl Reading {
@@ -218,6 +340,7 @@ pub struct Writing {
     session: String,
     id: Name,
     node: Node,
+    share: Arc<Share>,
     ended: bool,
 }
 
@@ -225,6 +348,22 @@ impl Writing {
     /// The node.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// Counts so many bytes that are about to be written to the node, see
+    /// [`written`](Self::written).
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED past what the nodes of all sessions may hold.
+    pub fn make_room(&self, bytes: usize) -> Result<(), Status> {
+        self.nodes.make_room(&mut self.nodes.0.state.lock(), bytes)?;
+        self.share.add(bytes);
+        Ok(())
+    }
+
+    /// They have been: what the node holds of them still counts.
+    pub fn written(&self) {
+        self.share.measure(&self.node);
     }
 
     /// Closes the node, with a failure where the status is one.
@@ -239,7 +378,7 @@ impl Drop for Writing {
         if !self.ended && self.node.progress().1 == Completeness::Complete {
             self.node.close();
         }
-        self.nodes.writer_left(&self.session, &self.id);
+        self.nodes.writer_left(self);
     }
 }
 
@@ -248,123 +387,4 @@ fn invalid(error: crate::wire::NameError) -> Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::action::{Handlers, Registry};
-    use crate::node::Reader;
-    use crate::session::Config;
-    use crate::wire::Chunk;
-
-    const ID: &str = "notes";
-
-    /// Nodes, and a session that they can belong to.
-    fn nodes() -> (FreeNodes, Session) {
-        let registry = Arc::new(Registry::new());
-        let handlers = Arc::new(Handlers::default());
-        let directory = Directory::new(registry, handlers, Config::default());
-        let (session, _) = directory.open("p".into(), None).expect("there is room");
-        (FreeNodes::new(directory), session)
-    }
-
-    /// Writes a value and leaves.
-    async fn write(nodes: &FreeNodes, session: &Session, value: &str, is_last: bool) {
-        let writing = nodes.write(session.id(), ID).expect("is attached");
-        let mut writer = writing.node().writer();
-        writer.send(Chunk::text(value)).await.expect("is taken");
-        if is_last {
-            writer.finish().await.expect("ends");
-        }
-    }
-
-    fn read(nodes: &FreeNodes, session: &Session) -> (Reading, Reader) {
-        let reading = nodes.read(session.id(), ID).expect("is attached");
-        let reader = reading.node().reader_from(0);
-        (reading, reader)
-    }
-
-    /// The values of a node, and how it ended.
-    async fn all(reader: &mut Reader) -> (usize, Status) {
-        let mut count = 0;
-        loop {
-            match reader.next().await {
-                Ok(Some(piece)) => count += usize::from(!piece.is_null()),
-                Ok(None) => return (count, Status::ok()),
-                Err(status) => return (count, status),
-            }
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_node_is_kept_for_late_readers_for_its_time_and_no_longer() {
-        let (nodes, session) = nodes();
-        write(&nodes, &session, "a", true).await;
-        tokio::time::sleep(KEPT - Duration::from_secs(1)).await;
-        let (reading, mut reader) = read(&nodes, &session);
-        assert_eq!(all(&mut reader).await, (1, Status::ok()));
-        drop((reading, reader));
-        assert_eq!(nodes.count(), 1);
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(nodes.count(), 0);
-        // Who names it now names another.
-        let (_reading, reader) = read(&nodes, &session);
-        assert_eq!((reader.ending(), nodes.count()), (None, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_writer_that_left_is_waited_for_and_then_its_readers_are_told() {
-        let (nodes, session) = nodes();
-        write(&nodes, &session, "a", false).await;
-        let (_reading, mut reader) = read(&nodes, &session);
-        tokio::time::sleep(KEPT - Duration::from_secs(1)).await;
-        // It comes back, and has all of its time again.
-        write(&nodes, &session, "b", false).await;
-        let again = tokio::time::Instant::now();
-        let (count, status) = all(&mut reader).await;
-        assert_eq!((count, status.reason), (2, Reason::PeerLost), "{status}");
-        assert!(again.elapsed() >= KEPT && again.elapsed() < KEPT + Duration::from_secs(1));
-        assert_eq!(nodes.count(), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn writers_that_come_and_go_leave_one_task_which_ends_with_the_session() {
-        let (nodes, session) = nodes();
-        for _ in 0..100 {
-            write(&nodes, &session, "a", false).await;
-        }
-        let tasks = nodes.0.directory.tasks();
-        assert_eq!(tasks.len(), 2, "for the node, and for the session");
-        let began = Instant::now();
-        session.end(Status::ok());
-        tasks.close();
-        tasks.wait().await;
-        assert_eq!(began.elapsed(), Duration::ZERO);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_writer_of_two_that_stays_is_enough() {
-        let (nodes, session) = nodes();
-        let stays = nodes.write(session.id(), ID).expect("is attached");
-        write(&nodes, &session, "a", false).await;
-        tokio::time::sleep(2 * KEPT).await;
-        stays.node().writer().finish().await.expect("still takes more");
-        drop(stays);
-        let (_reading, mut reader) = read(&nodes, &session);
-        assert_eq!(all(&mut reader).await, (1, Status::ok()));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_nodes_of_a_session_go_with_it_and_their_readers_are_told() {
-        let (nodes, session) = nodes();
-        write(&nodes, &session, "a", false).await;
-        let (_reading, mut reader) = read(&nodes, &session);
-        let began = tokio::time::Instant::now();
-        session.end(Status::ok());
-        let (count, status) = all(&mut reader).await;
-        assert_eq!((count, status.reason), (1, Reason::PeerLost), "{status}");
-        assert_eq!((nodes.count(), began.elapsed()), (0, Duration::ZERO));
-        let refused = nodes.read(session.id(), ID).err().expect("is gone");
-        assert_eq!(refused.reason, Reason::UnknownSession);
-    }
-}
+mod tests;

@@ -13,11 +13,12 @@ pub mod driver;
 mod notices;
 mod directory;
 mod accept;
-pub mod websocket;
 mod free_nodes;
 
 pub use accept::{OPEN_TIMEOUT, accept, next_connection};
-pub use directory::{Config, DEFAULT_MAX_PUBLISHED_BYTES, DEFAULT_MAX_SESSIONS, Directory};
+pub use directory::{
+    Config, DEFAULT_MAX_NODE_BYTES, DEFAULT_MAX_PUBLISHED_BYTES, DEFAULT_MAX_SESSIONS, Directory,
+};
 pub use driver::Session;
 pub use free_nodes::{FreeNodes, MAX_NODES, Reading, Writing};
 pub use run_nodes::{KEPT, MAX_KEPT_BYTES, MAX_RUNS, Reachable, RunNodes};

@@ -13,7 +13,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::action::Run;
 use crate::node::{Node, WhenRead};
-use crate::wire::{Headers, Reason, Status, headers, name::is_name};
+use crate::wire::{
+    Headers, Reason, Status, headers,
+    name::{is_name, shown},
+};
 
 /// How long a node is kept after it was closed, and how long one of a session
 /// waits for a writer that left.
@@ -212,7 +215,7 @@ fn kept((port, node): (&str, Node)) -> (String, Node) {
 }
 
 fn unknown(kind: &str, port: &str) -> Status {
-    let port: String = port.chars().take(255).collect();
+    let port = shown(port);
     Status::of(Reason::UnknownNode, format!("no run of that id has an {kind} {port:?} here"))
 }
 

@@ -18,6 +18,7 @@ pub mod time_limit;
 pub mod weight;
 pub mod json_weight;
 pub mod codec;
+pub mod unreadable;
 
 pub use chunk::{Chunk, NodeFragment, NodeRef};
 pub use chunk_limits::ChunkError;

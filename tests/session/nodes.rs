@@ -1,7 +1,7 @@
 //! Single nodes, written and read over connections that come and go.
 
 use a11_grpc::client::Client;
-use a11_grpc::session::MAX_NODES;
+use a11_grpc::session::{Config, MAX_NODES};
 use a11_grpc::wire::pb::node_service_client::NodeServiceClient;
 use a11_grpc::wire::pb::read_node_response::Event;
 use a11_grpc::wire::pb::write_node_request::Message;
@@ -161,6 +161,27 @@ async fn a_node_that_was_only_read_goes_with_its_readers() {
     assert!(writing.expect("there is room").complete);
     assert_eq!(reading.expect("reads").0, ["0:a"]);
     assert_eq!(read(&mut nodes, &session, 0).await.expect("is kept").0, ["0:a"]);
+}
+
+#[tokio::test]
+async fn the_nodes_of_all_sessions_hold_so_much_and_the_oldest_that_nobody_uses_go() {
+    let config = Config { max_node_bytes: 100 << 10, ..Config::default() };
+    let service = Service::with(config).await;
+    let clients = [
+        Client::connect(service.channel().await).await.expect("attaches"),
+        Client::connect(service.channel().await).await.expect("attaches"),
+    ];
+    let sessions = clients.each_ref().map(|client| client.session().id().to_owned());
+    let mut nodes = NodeServiceClient::new(service.channel().await);
+    let mut write_so_much = async |session: &str, id: &str, bytes: usize| {
+        let text = "x".repeat(bytes);
+        write_to(&mut nodes, session, id, vec![fragments(&[(0, &text, false)])]).await
+    };
+    write_so_much(&sessions[0], "notes", 60 << 10).await.expect("there is room");
+    write_so_much(&sessions[1], "notes", 60 << 10).await.expect("the other one goes");
+    assert_eq!(service.nodes.count(), 1);
+    let status = write_so_much(&sessions[0], "large", 120 << 10).await.expect_err("too much");
+    assert_eq!((status.code, status.reason), (Code::ResourceExhausted, Reason::SessionLimit));
 }
 
 #[tokio::test]

@@ -23,13 +23,16 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) async fn start() -> Self {
-        Self::with_grace(Duration::from_secs(60)).await
+        Self::with(Config::default()).await
     }
 
     pub(crate) async fn with_grace(grace: Duration) -> Self {
+        Self::with(Config { grace, ..Config::default() }).await
+    }
+
+    pub(crate) async fn with(config: Config) -> Self {
         let registry = Arc::new(Registry::new());
         let actions = ActionApi::new(registry.clone());
-        let config = Config { grace, ..Config::default() };
         let handlers = actions.handlers().clone();
         let directory = Directory::new(registry.clone(), handlers.clone(), config);
         let nodes = FreeNodes::new(directory.clone());

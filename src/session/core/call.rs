@@ -57,15 +57,8 @@ impl Call {
     /// # Errors
     /// Past [`MAX_CALL_NODES`].
     pub(super) fn outgoing(&mut self, id: &str, window: u32) -> Result<&mut Outgoing, Status> {
-        let place = match self.outgoing.iter().position(|node| node.id == id) {
-            Some(place) => place,
-            None => {
-                room_for(self.outgoing.len())?;
-                self.outgoing.push(Outgoing::new(id.to_owned(), window));
-                self.outgoing.len() - 1
-            }
-        };
-        Ok(&mut self.outgoing[place])
+        let make = || Outgoing::new(id.to_owned(), window);
+        named(&mut self.outgoing, |node| node.id == id, make)
     }
 
     /// The node that this side reads, made when it is first named.
@@ -73,15 +66,8 @@ impl Call {
     /// # Errors
     /// Past [`MAX_CALL_NODES`].
     pub(super) fn incoming(&mut self, id: &str, window: u32) -> Result<&mut Incoming, Status> {
-        let place = match self.incoming.iter().position(|node| node.id == id) {
-            Some(place) => place,
-            None => {
-                room_for(self.incoming.len())?;
-                self.incoming.push(Incoming::new(id.to_owned(), window));
-                self.incoming.len() - 1
-            }
-        };
-        Ok(&mut self.incoming[place])
+        let make = || Incoming::new(id.to_owned(), window);
+        named(&mut self.incoming, |node| node.id == id, make)
     }
 
     /// Whether something can leave now.
@@ -110,12 +96,24 @@ impl Call {
     }
 }
 
-fn room_for(nodes: usize) -> Result<(), Status> {
-    if nodes < MAX_CALL_NODES {
-        return Ok(());
-    }
-    Err(Status::of(
-        Reason::InvalidFrame,
-        format!("a call has at most {MAX_CALL_NODES} nodes a direction"),
-    ))
+/// The node that is looked for, made where there is none.
+fn named<T>(
+    nodes: &mut Vec<T>,
+    is_it: impl Fn(&T) -> bool,
+    make: impl FnOnce() -> T,
+) -> Result<&mut T, Status> {
+    let place = match nodes.iter().position(is_it) {
+        Some(place) => place,
+        None if nodes.len() < MAX_CALL_NODES => {
+            nodes.push(make());
+            nodes.len() - 1
+        }
+        None => {
+            return Err(Status::of(
+                Reason::InvalidFrame,
+                format!("a call has at most {MAX_CALL_NODES} nodes a direction"),
+            ));
+        }
+    };
+    Ok(&mut nodes[place])
 }

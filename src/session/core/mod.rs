@@ -26,6 +26,7 @@ pub use cost::cost;
 pub use event::Event;
 pub use limits::Limits;
 pub use nodes::Room;
+pub(super) use session::duration_message;
 pub use session::{Connection, Core, NewCall, Side};
 
 #[cfg(test)]

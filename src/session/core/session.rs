@@ -428,10 +428,13 @@ fn lost(status: &Status) -> Status {
     Status::of(Reason::PeerLost, why)
 }
 
-/// A duration as a message; past what it can say, the longest.
-fn duration_message(duration: Duration) -> pbjson_types::Duration {
+/// A duration as a message; past what that may say, the longest.
+pub(in crate::session) fn duration_message(duration: Duration) -> pbjson_types::Duration {
+    /// 10,000 years: what a Duration is documented to hold.
+    const LONGEST: Duration = Duration::from_secs(315_576_000_000);
+    let duration = duration.min(LONGEST);
     pbjson_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        seconds: duration.as_secs() as i64,
         nanos: duration.subsec_nanos() as i32,
     }
 }

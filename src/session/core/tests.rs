@@ -444,3 +444,15 @@ fn headers_past_their_bound_end_their_call_alone() {
     check(&[("x", most + 1)], Some(Reason::InvalidRequest));
     check(&[("x", most / 2), ("y", most / 2)], Some(Reason::InvalidRequest));
 }
+
+#[test]
+fn a_timeout_without_end_is_told_as_the_longest_that_a_message_may_say() {
+    let (mut caller, _, now) = pair(Limits::default());
+    let timeout = Some(Duration::MAX);
+    caller.start_call(NewCall { timeout, ..NewCall::default() }).expect("begins");
+    let Some(Body::Call(frame)) = frames(&mut caller, now).pop().and_then(|it| it.body) else {
+        panic!("no call")
+    };
+    let longest = pbjson_types::Duration { seconds: 315_576_000_000, nanos: 0 };
+    assert_eq!(frame.timeout, Some(longest));
+}

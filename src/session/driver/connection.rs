@@ -11,13 +11,18 @@ use crate::session::core::{Connection, limits::ACK_DELAY};
 use crate::wire::pb::{EndFrame, Frame, frame::Body};
 use crate::wire::{Reason, Status};
 
-/// Where frames leave. Its capacity is small: what waits in the core gathers.
+/// Where frames leave, with room for [`WAITING_FRAMES`].
 pub type FrameSink = mpsc::Sender<Frame>;
+
+/// How many frames wait between a session and its connection. Few, because what
+/// waits in the session still gathers.
+pub const WAITING_FRAMES: usize = 4;
 
 /// When there is no time to keep, look again after this long.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// How long the other side may take to hear that the session is over.
+/// How long the other side may take to read that the session is over, and then to
+/// end the connection.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs a connection of a session until it breaks, another one takes its place,
@@ -41,6 +46,10 @@ pub async fn run(
     let stopped = stop.cancelled();
     let timer = tokio::time::sleep(IDLE);
     tokio::pin!(stopped, timer);
+    // How long a session that has ended waits for its end to be taken.
+    let farewell = tokio::time::sleep(IDLE);
+    tokio::pin!(farewell);
+    let mut is_ending = false;
     // What is overdue waits for room in the sink, which wakes by itself. Nothing
     // new is due earlier than this after the last time.
     let mut not_before = tokio::time::Instant::now();
@@ -51,6 +60,9 @@ pub async fn run(
         });
         let Some(due) = due else { break };
         let due = tokio::time::Instant::from_std(due).max(not_before);
+        if session.is_over() && !std::mem::replace(&mut is_ending, true) {
+            farewell.as_mut().reset(tokio::time::Instant::now() + FAREWELL);
+        }
         if timer.is_elapsed() || timer.deadline() > due {
             timer.as_mut().reset(due);
         }
@@ -87,6 +99,7 @@ pub async fn run(
                 session.with(|state| state.core.handle_timeout(Instant::now()));
                 has_frames = true;
             }
+            () = &mut farewell, if is_ending => break,
             () = &mut stopped, if !session.is_over() => {
                 session.end(Status::of(Reason::ShuttingDown, "the service is shutting down"));
                 has_frames = true;
@@ -177,6 +190,20 @@ mod tests {
             waiting.await;
             assert_eq!(began.elapsed(), Duration::ZERO);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_session_waits_for_no_peer_that_does_not_read() {
+        let (session, now) = (session(), Instant::now());
+        session.attach(Connection(1), 0, now).expect("attaches");
+        let (sink, _unread) = mpsc::channel(1);
+        let open = Frame { number: 0, ack: 0, body: Some(Body::Open(OpenFrame::default())) };
+        sink.try_send(open).expect("has room for one");
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let running = run(&session, Connection(1), stream::pending(), sink, &stop);
+        tokio::time::timeout(3 * FAREWELL, running).await.expect("ends");
+        assert!(session.is_over());
     }
 
     /// The paused clock moves only while nothing runs.

@@ -1,7 +1,7 @@
 //! The handle of a session that tasks share.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
     future::poll_fn,
     sync::{Arc, Weak},
@@ -70,6 +70,8 @@ impl Session {
             calls: HashMap::new(),
             publishing: Default::default(),
             attachments: 0,
+            work: VecDeque::new(),
+            is_worked_on: false,
             changed: Arc::default(),
         };
         Self(Arc::new(Inner { parts, state: Mutex::new(state), over: CancellationToken::new() }))
@@ -247,16 +249,29 @@ impl Session {
         .await
     }
 
-    /// Changes the state, acts on what follows, and wakes the connection.
+    /// Changes the state, acts on what follows, and wakes the connection. Where
+    /// another task acts for the session already, that one goes on with it: what
+    /// came first is done first, over whichever connection it came.
     pub(super) fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let (result, work) = {
+        let (result, ended, acts) = {
             let mut state = self.0.state.lock();
             let result = change(&mut state);
             let work = state.settle();
+            let ended = work.iter().any(|work| matches!(work, Work::Ended(_)));
+            state.work.extend(work);
             state.changed.notify_one();
-            (result, work)
+            let acts = !state.work.is_empty() && !std::mem::replace(&mut state.is_worked_on, true);
+            (result, ended, acts)
         };
-        work.into_iter().for_each(|work| self.act(work));
+        if ended {
+            self.0.over.cancel();
+        }
+        if acts {
+            let acting = Acting(self);
+            while let Some(work) = acting.next() {
+                self.act(work);
+            }
+        }
         result
     }
 
@@ -288,7 +303,6 @@ impl Session {
                     status = status.to_string(),
                     "a session ended"
                 );
-                self.0.over.cancel();
                 if let Some(publications) = self.0.parts.publications.upgrade() {
                     publications.ended(self, &status);
                 }
@@ -330,6 +344,26 @@ impl Session {
     }
 }
 
+/// Acts for a session, until there is nothing to do; a panic lets another one go on.
+struct Acting<'a>(&'a Session);
+
+impl Acting<'_> {
+    fn next(&self) -> Option<Work> {
+        let mut state = self.0.0.state.lock();
+        let work = state.work.pop_front();
+        state.is_worked_on = work.is_some();
+        work
+    }
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.0.state.lock().is_worked_on = false;
+        }
+    }
+}
+
 fn refuse_all(actions: Vec<pb::ActionSchema>) -> Vec<pb::RefusedAction> {
     let status = Status::of(Reason::Unsupported, "this side serves no actions of its peer");
     let refused = actions
@@ -341,5 +375,71 @@ fn refuse_all(actions: Vec<pb::ActionSchema>) -> Vec<pb::RefusedAction> {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("id", &self.id()).field("peer", &self.peer()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use super::*;
+    use crate::session::core::{Limits, Side};
+    use crate::wire::pb::{Frame, PublishFrame, WithdrawFrame, frame::Body};
+
+    /// Writes down what it is told; publishing takes as long as the test wants.
+    struct Recorder {
+        told: Mutex<Vec<&'static str>>,
+        began: mpsc::Sender<()>,
+        go_on: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Publications for Recorder {
+        fn publish(&self, _: &Session, _: Vec<pb::ActionSchema>) -> Vec<pb::RefusedAction> {
+            self.began.send(()).expect("the test waits");
+            self.go_on.lock().recv().expect("the test goes on");
+            self.told.lock().push("publish");
+            vec![]
+        }
+        fn withdraw(&self, _: &Session, _: Vec<String>) {
+            self.told.lock().push("withdraw");
+        }
+        fn ended(&self, _: &Session, _: &Status) {
+            self.told.lock().push("ended");
+        }
+    }
+
+    #[test]
+    fn what_came_over_an_old_connection_is_done_before_what_comes_over_the_next() {
+        let ((began, has_begun), (go, go_on)) = (mpsc::channel(), mpsc::channel());
+        let told = Mutex::default();
+        let recorder = Arc::new(Recorder { told, began, go_on: Mutex::new(go_on) });
+        let publications: Arc<dyn Publications> = recorder.clone();
+        let (limits, now) = (Limits::default(), Instant::now());
+        let core = Core::new(Side::Acceptor, limits, limits, Duration::from_secs(60), now);
+        let parts = SessionParts {
+            id: "s".into(),
+            peer: String::new(),
+            registry: Arc::default(),
+            handlers: Arc::default(),
+            publications: Arc::downgrade(&publications),
+            tasks: TaskTracker::new(),
+            runs: None,
+        };
+        let session = Session::new(core, parts);
+        let frame = |number, body| Frame { number, ack: 0, body: Some(body) };
+        let publish = frame(1, Body::Publish(PublishFrame::default()));
+        let withdraw = frame(2, Body::Withdraw(WithdrawFrame::default()));
+        session.attach(Connection(1), 0, now).expect("attaches");
+        thread::scope(|scope| {
+            scope.spawn(|| session.with(|it| it.core.handle_frame(Connection(1), publish, now)));
+            has_begun.recv().expect("it publishes");
+            session.attach(Connection(2), 0, now).expect("attaches");
+            session.with(|it| it.core.handle_frame(Connection(2), withdraw, now));
+            session.end(Status::ok());
+            // What waits for the end waits for no other task.
+            assert!(session.is_over());
+            go.send(()).expect("it waits");
+        });
+        assert_eq!(*recorder.told.lock(), ["publish", "withdraw", "ended"]);
     }
 }

@@ -9,6 +9,6 @@ mod connection;
 mod hosting;
 mod remote;
 
-pub use connection::{FrameSink, run};
+pub use connection::{FrameSink, WAITING_FRAMES, run};
 pub use handle::{Publications, Session, SessionParts};
 pub use remote::RemoteAction;

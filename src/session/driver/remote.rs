@@ -1,6 +1,6 @@
 //! An action that a peer hosts, as a handler here.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, iter, sync::Arc};
 
 use bytes::Bytes;
 use futures::{
@@ -67,16 +67,23 @@ impl RemoteAction {
         self.0.lock().sessions.clone()
     }
 
-    /// The hosts in the order to ask them: in turn, connected ones first.
-    fn in_turn(&self) -> Vec<Session> {
+    /// The host whose turn it is, of those that are connected. There may be many, of
+    /// which few are looked at.
+    fn next_connected(&self) -> Option<Session> {
         let mut hosts = self.0.lock();
-        let count = hosts.sessions.len();
-        if count == 0 {
-            return vec![];
-        }
-        let first = hosts.next % count;
-        hosts.next = first + 1;
-        let turn = (0..count).map(|at| hosts.sessions[(first + at) % count].clone());
+        let (next, count) = (hosts.next, hosts.sessions.len());
+        let mut turn = (0..count).map(|at| (next + at) % count);
+        let place = turn.find(|place| hosts.sessions[*place].is_connected())?;
+        hosts.next = place + 1;
+        Some(hosts.sessions[place].clone())
+    }
+
+    /// The hosts in the order to ask them where that one refuses: in turn, connected
+    /// ones first.
+    fn in_turn(&self) -> Vec<Session> {
+        let hosts = self.0.lock();
+        let (next, count) = (hosts.next, hosts.sessions.len());
+        let turn = (0..count).map(|at| hosts.sessions[(next + at) % count].clone());
         let (connected, others): (Vec<_>, Vec<_>) = turn.partition(Session::is_connected);
         drop(hosts);
         connected.into_iter().chain(others).collect()
@@ -86,7 +93,7 @@ impl RemoteAction {
 impl Handler for RemoteAction {
     fn run(&self, context: Context) -> BoxFuture<'static, Result<(), Status>> {
         let run_id = self.0.lock().run_id.clone();
-        run(self.in_turn(), context, run_id).boxed()
+        run(self.clone(), context, run_id).boxed()
     }
 
     fn hosts(&self) -> action::Hosts {
@@ -96,10 +103,14 @@ impl Handler for RemoteAction {
     }
 }
 
-async fn run(hosts: Vec<Session>, context: Context, run_id: Option<Bytes>) -> Result<(), Status> {
+async fn run(action: RemoteAction, context: Context, run_id: Option<Bytes>) -> Result<(), Status> {
     let name = context.action().clone();
     let mut refusal = Status::of(Reason::PeerLost, format!("no peer hosts {name:?} any more"));
-    for session in hosts {
+    let first = action.next_connected();
+    let asked = first.as_ref().map(|host| host.id().to_owned());
+    let others = iter::once_with(|| action.in_turn()).flatten();
+    let others = others.filter(|host| Some(host.id()) != asked.as_deref());
+    for session in first.into_iter().chain(others) {
         match begin(&session, &context, run_id.clone()) {
             Ok(call) => return call.follow(&context).await,
             // Another one may have room.

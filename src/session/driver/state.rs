@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use crate::session::core::{Core, Event};
-use crate::wire::{NodeFragment, Reason, Status, pb};
+use crate::wire::{NodeFragment, Reason, Status, name::shown, pb};
 
 /// How many log entries of a call are held for whoever takes them; older ones go.
 const MAX_HELD_LOGS: usize = 1024;
@@ -23,6 +23,10 @@ pub(super) struct State {
     pub(super) calls: HashMap<u64, CallState>,
     /// Who published, in order, and waits for the answer.
     pub(super) publishing: VecDeque<oneshot::Sender<Vec<pb::RefusedAction>>>,
+    /// What is to be done, in the order in which it came.
+    pub(super) work: VecDeque<Work>,
+    /// Whether a task does it.
+    pub(super) is_worked_on: bool,
     /// How often there was a connection.
     pub(super) attachments: u64,
     /// Woken when there may be frames to send, or a time to keep. One for each
@@ -78,7 +82,7 @@ impl Declared {
         if self.ids.iter().any(|known| known == id) {
             return None;
         }
-        let id: String = id.chars().take(255).collect();
+        let id = shown(id);
         Some(Status::of(self.otherwise, format!("the action has no port for node {id:?}")))
     }
 }

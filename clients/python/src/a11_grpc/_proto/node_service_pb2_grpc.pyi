@@ -21,7 +21,9 @@ class NodeServiceStub:
     kept for those that come later.
 
     A session's node comes to be when it is first written or read, and is kept 60 s
-    after it was closed, or until its session is gone.
+    after it was closed, or until its session is gone. The nodes of all sessions hold
+    256 MiB in all: past it those that nobody reads or writes are let go before their
+    time, and where there is none RESOURCE_EXHAUSTED (SESSION_LIMIT) is the answer.
 
     A run's nodes are the ports of one call of RunAction, StreamAction, CallAction
     or a session, whose caller chose an id for the run and sent it as the header
@@ -47,7 +49,7 @@ class NodeServiceStub:
     UNAVAILABLE (UNKNOWN_SESSION); NOT_FOUND (UNKNOWN_NODE) for a run that is not
     or no longer here, or has no such output; OUT_OF_RANGE (TRIMMED) for a place that is no
     longer kept: begin later; RESOURCE_EXHAUSTED (SESSION_LIMIT) for a session
-    with too many nodes. The node's own failure is in `end`.
+    with too many nodes, or past the bound of all. The node's own failure is in `end`.
     """
     WriteNode: _aio.StreamUnaryMultiCallable[_node_service_pb2.WriteNodeRequest, _node_service_pb2.WriteNodeResponse]
     """Writes a node.
@@ -74,7 +76,9 @@ class NodeServiceServicer(metaclass=_abc_1.ABCMeta):
     kept for those that come later.
 
     A session's node comes to be when it is first written or read, and is kept 60 s
-    after it was closed, or until its session is gone.
+    after it was closed, or until its session is gone. The nodes of all sessions hold
+    256 MiB in all: past it those that nobody reads or writes are let go before their
+    time, and where there is none RESOURCE_EXHAUSTED (SESSION_LIMIT) is the answer.
 
     A run's nodes are the ports of one call of RunAction, StreamAction, CallAction
     or a session, whose caller chose an id for the run and sent it as the header
@@ -104,7 +108,7 @@ class NodeServiceServicer(metaclass=_abc_1.ABCMeta):
         UNAVAILABLE (UNKNOWN_SESSION); NOT_FOUND (UNKNOWN_NODE) for a run that is not
         or no longer here, or has no such output; OUT_OF_RANGE (TRIMMED) for a place that is no
         longer kept: begin later; RESOURCE_EXHAUSTED (SESSION_LIMIT) for a session
-        with too many nodes. The node's own failure is in `end`.
+        with too many nodes, or past the bound of all. The node's own failure is in `end`.
         """
 
     @_abc_1.abstractmethod

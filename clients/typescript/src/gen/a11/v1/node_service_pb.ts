@@ -215,7 +215,9 @@ export const WriteNodeResponseSchema: GenMessage<WriteNodeResponse> = /*@__PURE_
  * kept for those that come later.
  *
  * A session's node comes to be when it is first written or read, and is kept 60 s
- * after it was closed, or until its session is gone.
+ * after it was closed, or until its session is gone. The nodes of all sessions hold
+ * 256 MiB in all: past it those that nobody reads or writes are let go before their
+ * time, and where there is none RESOURCE_EXHAUSTED (SESSION_LIMIT) is the answer.
  *
  * A run's nodes are the ports of one call of RunAction, StreamAction, CallAction
  * or a session, whose caller chose an id for the run and sent it as the header
@@ -242,7 +244,7 @@ export const NodeService: GenService<{
    * UNAVAILABLE (UNKNOWN_SESSION); NOT_FOUND (UNKNOWN_NODE) for a run that is not
    * or no longer here, or has no such output; OUT_OF_RANGE (TRIMMED) for a place that is no
    * longer kept: begin later; RESOURCE_EXHAUSTED (SESSION_LIMIT) for a session
-   * with too many nodes. The node's own failure is in `end`.
+   * with too many nodes, or past the bound of all. The node's own failure is in `end`.
    *
    * @generated from rpc a11.v1.NodeService.ReadNode
    */

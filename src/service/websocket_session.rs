@@ -18,16 +18,13 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{accept, core::limits::BROKEN_AFTER, directory::Directory};
+use crate::session::{Directory, accept, core::limits::BROKEN_AFTER, driver::WAITING_FRAMES};
 use crate::wire::pb::Frame;
 use crate::wire::{Reason, Status, weight};
 
-/// How many frames wait between a session and its socket, see the gRPC service.
-const WAITING_FRAMES: usize = 4;
-
 /// Serves a connection whose WebSocket handshake is over, until it ends; then
 /// waits with its session to be resumed. Run it as one of the directory's tasks.
-pub async fn serve<S>(directory: Arc<Directory>, socket: S)
+pub(super) async fn serve<S>(directory: Arc<Directory>, socket: S)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
