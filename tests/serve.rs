@@ -531,8 +531,9 @@ async fn what_ends_a_program_that_logs_for_machines_is_json_too() {
         let ran = program::run(&[&["serve", "--log-format=json"], args].concat()).await;
         assert_eq!(ran.code, code, "{}", ran.stderr);
         let lines = ran.stderr.lines().map(serde_json::from_str::<serde_json::Value>);
-        let last = lines.map(|line| line.unwrap_or_else(|_| panic!("{}", ran.stderr))).last();
-        let last = last.unwrap();
+        let lines = lines.map(|line| line.unwrap_or_else(|_| panic!("{}", ran.stderr)));
+        let lines: Vec<_> = lines.collect();
+        let last = lines.last().unwrap();
         assert_eq!(last["level"], "ERROR", "{last}");
         assert!(last["fields"]["message"].as_str().unwrap().contains(told), "{last}");
     };
