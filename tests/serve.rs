@@ -464,22 +464,27 @@ async fn the_program_serves_until_it_is_told_to_stop() {
 #[tokio::test]
 async fn a_terminal_that_goes_stops_the_program_in_order_unless_it_is_to_stay() {
     use rustix::process::Signal;
-    let (mut child, _, mut said, _) = serve("127.0.0.1:0").await;
+    // Whatever the tests themselves were started with, as by `nohup`.
+    let start = async |how: &[&str]| {
+        let mut child = tokio::process::Command::new("env")
+            .args(how)
+            .args([env!("CARGO_BIN_EXE_a11-grpc"), "serve", "--listen", "127.0.0.1:0"])
+            .env_remove("A11_CONFIG")
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = soon(said.next_line()).await.unwrap().unwrap();
+        let address = line.strip_prefix("listening on ").expect("where").to_owned();
+        (child, said, address)
+    };
+    let (mut child, mut said, _) = start(&["--default-signal=HUP"]).await;
     signal(&child, Signal::HUP);
     while !soon(said.next_line()).await.unwrap().unwrap().contains("shutting down") {}
     assert_eq!(soon(child.wait()).await.unwrap().code(), Some(0));
 
-    let mut kept = tokio::process::Command::new("sh")
-        .args(["-c", "trap '' HUP; exec \"$0\" serve --listen 127.0.0.1:0"])
-        .arg(env!("CARGO_BIN_EXE_a11-grpc"))
-        .env_remove("A11_CONFIG")
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(kept.stderr.take().unwrap()).lines();
-    let line = soon(said.next_line()).await.unwrap().unwrap();
-    let address = line.strip_prefix("listening on ").expect("where").to_owned();
+    let (mut kept, _said, address) = start(&["--ignore-signal=HUP"]).await;
     signal(&kept, Signal::HUP);
     let listed = actions(&address).await.list_actions(pb::ListActionsRequest::default()).await;
     assert!(listed.is_ok(), "{listed:?}");

@@ -249,7 +249,9 @@ impl Failure {
                 (None, Among::BuiltIn) => ONLY_BUILT_IN.into(),
             },
             Self::Broken(cause) if is_cut(cause) => {
-                "it may have stopped, or been started anew".into()
+                "it may have stopped, or been started anew; where it speaks TLS, write \
+                 https://HOST:PORT"
+                    .into()
             }
             Self::Broken(_) => NO_GRPC.into(),
             Self::Refused(status) if status.message().contains("grpc-status header missing") => {
@@ -341,7 +343,8 @@ impl From<Outcome> for ExitCode {
 pub(super) const ONLY_BUILT_IN: &str = "only the built-in actions were looked through; give \
                                         --server URL or --config FILE for others";
 
-/// Whether a connection broke that was one of gRPC before.
+/// Whether a connection broke: one of gRPC, or, by chance in place of an answer, one to
+/// a port that speaks TLS.
 fn is_cut(cause: &str) -> bool {
     ["broken pipe", "connection reset", "error reading a body"].iter().any(|it| cause.contains(it))
 }

@@ -313,5 +313,5 @@ impl Keeper {
 
 /// Whether trying again is of no use.
 fn is_final(status: &Status) -> bool {
-    matches!(status.reason, Reason::UnknownSession | Reason::InvalidFrame)
+    matches!(status.reason, Reason::UnknownSession | Reason::ShuttingDown | Reason::InvalidFrame)
 }

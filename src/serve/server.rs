@@ -179,7 +179,7 @@ impl Server {
         // more that it could be for.
         let drained = async {
             let end_sessions = async {
-                while handlers.running() > 0 {
+                while handlers.running() > 0 || !directory.is_idle() {
                     tokio::time::sleep(IDLE_CHECK).await;
                 }
                 directory.shut_down().await;

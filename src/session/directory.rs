@@ -148,6 +148,12 @@ impl Directory {
         &self.runs
     }
 
+    /// Whether nothing runs in a session that has a connection, and the end of what ran
+    /// has been sent.
+    pub fn is_idle(&self) -> bool {
+        self.sessions().iter().all(|session| !session.is_connected() || !session.has_calls())
+    }
+
     /// Ends all sessions and waits for their tasks.
     pub async fn shut_down(&self) {
         self.stop.cancel();

@@ -225,7 +225,10 @@ async def test_the_published_schemas_are_the_recorded_ones(hosted: tuple[str, Cl
     for recorded in cases("definitions.json")["document"]["actions"]:
         # Without a handler there is nothing to host.
         if recorded["name"] != "schema_only":
-            assert found[recorded["name"]] == recorded
+            one = found[recorded["name"]]
+            # Who serves it is the service's to say.
+            assert len(one.pop("hosts")) == 1
+            assert one == recorded
 
 
 def test_every_recorded_document_is_read_and_written_as_it_says(

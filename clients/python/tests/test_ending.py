@@ -119,3 +119,32 @@ async def test_calls_that_outlive_the_shutdown_time_end_unavailable_when_it_is_u
         await began.wait()
         server.process.send_signal(signal.SIGTERM)
         await is_lost(call, LOST)
+
+
+async def test_a_service_that_stops_lets_calls_end_and_then_the_session() -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+    registry = Registry()
+
+    @registry.action
+    async def patient() -> str:
+        began.set()
+        await go_on.wait()
+        return "done"
+
+    async with (
+        serving() as server,
+        a11_grpc.connect(server.address, registry=registry) as host,
+        a11_grpc.connect(server.address) as caller,
+        asyncio.timeout(AT_ONCE),
+    ):
+        call = asyncio.ensure_future(caller.call("patient"))
+        await began.wait()
+        sessions = [client._parts.keeper.current for client in (caller, host)]
+        server.process.send_signal(signal.SIGTERM)
+        go_on.set()
+        assert await call == "done"
+        for session in sessions:
+            assert session is not None
+            await session.over.wait()
+            assert session.core.ending == SHUTTING_DOWN
+        assert await server.process.wait() == 0

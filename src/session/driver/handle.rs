@@ -103,6 +103,11 @@ impl Session {
         self.0.state.lock().core.is_connected()
     }
 
+    /// Whether a call runs, of either side, whose end has not been sent.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.0.state.lock().core.running_calls() > 0
+    }
+
     /// Goes on over a connection; answers the highest number received.
     ///
     /// # Errors
