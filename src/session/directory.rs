@@ -1,4 +1,5 @@
-//! The sessions of a service: by id, by resume token, and by what they publish.
+//! The sessions of a service: opened, resumed and ended, and what they publish taken
+//! into its registry.
 
 use std::{
     collections::HashMap,
@@ -13,22 +14,18 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use super::{
+    attached::{Attachment, MAX_PUBLISHED_BYTES, State, too_much},
     core::{Core, Limits, Side, limits::DEFAULT_GRACE, limits::MAX_PUBLISHED},
     driver::{Publications, RemoteAction, Session, SessionParts},
     notices,
     run_nodes::RunNodes,
 };
 use crate::action::registry::unattached;
-use crate::action::schema::{Ports, Runnable};
 use crate::action::{ActionSchema, Entry, Handlers, Peers, Registry};
-use crate::wire::{Name, Reason, Status, name::shown, pb};
+use crate::wire::{Reason, Status, name::shown, pb};
 
 /// How many sessions a service keeps, unless it says otherwise.
 pub const DEFAULT_MAX_SESSIONS: usize = 16_384;
-
-/// The most text of all schemas that a session publishes, in bytes. Compiled they
-/// take several times as much.
-const MAX_PUBLISHED_BYTES: usize = 4 << 20;
 
 /// The most that all sessions of a service publish, unless it says otherwise: an
 /// opener costs nothing, and could be many.
@@ -78,41 +75,12 @@ pub struct Directory {
     own: Weak<Directory>,
 }
 
-#[derive(Default)]
-struct State {
-    sessions: HashMap<String, Attachment>,
-    /// Resume token → session.
-    tokens: HashMap<Bytes, String>,
-    /// What is in the registry because of a session.
-    served: HashMap<Name, Served>,
-    /// The sessions that publish a name which another one holds, longest first.
-    waiting: HashMap<Name, Vec<String>>,
-    /// The text of all that the sessions publish, in bytes, and its bound.
-    text_bytes: usize,
-    most_text_bytes: usize,
-}
-
-struct Attachment {
-    session: Session,
-    token: Bytes,
-    /// All it publishes, those that are refused for their names included.
-    actions: HashMap<Name, ActionSchema>,
-    /// The text of these, in bytes.
-    text_bytes: usize,
-}
-
-struct Served {
-    schema: ActionSchema,
-    action: RemoteAction,
-}
-
 impl Directory {
     /// A directory whose sessions call the actions of `registry` and add their
     /// own to it. The registry asks it for sessions from now on.
     pub fn new(registry: Arc<Registry>, handlers: Arc<Handlers>, config: Config) -> Arc<Self> {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let most_text_bytes = config.max_published_bytes;
-        let state = Mutex::new(State { most_text_bytes, ..State::default() });
+        let state = Mutex::new(State::new(config.max_published_bytes));
         let directory = Arc::new_cyclic(|own| Self {
             registry,
             handlers,
@@ -324,184 +292,4 @@ impl Publications for Directory {
         };
         notices::left(session, actions, status);
     }
-}
-
-impl State {
-    /// Serves an action of a session, beside or instead of others.
-    fn publish(
-        &mut self,
-        registry: &Registry,
-        session: &Session,
-        schema: ActionSchema,
-    ) -> Result<(), Status> {
-        let name = schema.name().clone();
-        if name.is_reserved() {
-            return Err(Status::of(Reason::InvalidRequest, format!("{name:?} is a reserved name")));
-        }
-        let attached = self
-            .sessions
-            .get_mut(session.id())
-            .ok_or_else(|| Status::of(Reason::PeerLost, "the session is over"))?;
-        if attached.actions.len() >= MAX_PUBLISHED && !attached.actions.contains_key(&name) {
-            return Err(too_much(name.as_str()));
-        }
-        // Kept, not summed up: this is done for each action, and all sessions wait.
-        let replaced = attached.actions.get(&name).map_or(0, ActionSchema::text_bytes);
-        let text_bytes = attached.text_bytes - replaced + schema.text_bytes();
-        if text_bytes > MAX_PUBLISHED_BYTES {
-            return Err(too_much(name.as_str()));
-        }
-        let of_all = self.text_bytes - attached.text_bytes + text_bytes;
-        if of_all > self.most_text_bytes {
-            return Err(too_much_of_all(name.as_str(), self.most_text_bytes));
-        }
-        (attached.text_bytes, self.text_bytes) = (text_bytes, of_all);
-        // Reached by the session's id even where the name is taken.
-        attached.actions.insert(name.clone(), schema.clone());
-        self.serve(registry, session, name, schema)
-    }
-
-    fn serve(
-        &mut self,
-        registry: &Registry,
-        session: &Session,
-        name: Name,
-        schema: ActionSchema,
-    ) -> Result<(), Status> {
-        let taken = |by: String| {
-            Status::of(Reason::NameTaken, format!("an action {name:?} is served by {by}"))
-        };
-        let register = |action: RemoteAction| {
-            let registered = registry.register(Ok(schema.clone()), action);
-            registered.map_err(|_| taken("the service itself".to_owned()))
-        };
-        self.wait_no_longer(session.id(), name.as_str());
-        let Some(served) = self.served.get(&name) else {
-            let action = RemoteAction::of(session.clone());
-            register(action.clone())?;
-            self.served.insert(name, Served { schema, action });
-            return Ok(());
-        };
-        if is_same(&served.schema, &schema) {
-            served.action.add(session.clone());
-            return Ok(());
-        }
-        // It may be a host itself, of what it published before.
-        served.action.remove(session.id());
-        let holders = served.action.sessions();
-        if let Some(holder) = holders.iter().find(|holder| holder.is_connected()) {
-            let refusal = taken(described(holder, holders.len() - 1));
-            self.waiting.entry(name).or_default().push(session.id().to_owned());
-            return Err(refusal);
-        }
-        let action = RemoteAction::of(session.clone());
-        registry.remove(name.as_str());
-        register(action.clone())?;
-        let replaced = holders.iter().map(|holder| holder.id().to_owned());
-        self.waiting.entry(name.clone()).or_default().extend(replaced);
-        self.served.insert(name, Served { schema, action });
-        Ok(())
-    }
-
-    /// Whether there was such an action.
-    fn withdraw(&mut self, registry: &Registry, session: &str, name: &str) -> bool {
-        let attached = self.sessions.get_mut(session);
-        let Some(attached) = attached else { return false };
-        let Some(schema) = attached.actions.remove(name) else { return false };
-        attached.text_bytes -= schema.text_bytes();
-        self.text_bytes -= schema.text_bytes();
-        self.unserve(registry, session, name);
-        true
-    }
-
-    /// A program that was started anew while its old connection still seemed to
-    /// stand has waited for the names of its old session.
-    fn succeed(&mut self, registry: &Registry, broken: &Session) -> Vec<(Session, String)> {
-        let attached = self.sessions.get(broken.id()).filter(|_| !broken.peer().is_empty());
-        let Some(attached) = attached else { return vec![] };
-        let mut successors = vec![];
-        for name in attached.actions.keys() {
-            let of_same_peer = |id: &String| {
-                let waiting = &self.sessions.get(id)?.session;
-                let succeeds = waiting.is_connected() && waiting.peer() == broken.peer();
-                succeeds.then(|| waiting.clone())
-            };
-            let waiting = self.waiting.get(name).into_iter().flatten();
-            if let Some(successor) = waiting.filter_map(of_same_peer).next_back() {
-                successors.push((successor, name.clone()));
-            }
-        }
-        let mut succeeded = vec![];
-        for (successor, name) in successors {
-            let attached = self.sessions.get(successor.id());
-            let Some(schema) = attached.and_then(|it| it.actions.get(&name)).cloned() else {
-                continue;
-            };
-            let shown = name.to_string();
-            if self.serve(registry, &successor, name, schema).is_ok() {
-                succeeded.push((successor, shown));
-            }
-        }
-        succeeded
-    }
-
-    /// A session publishes a name no longer. Where it was the last that served it,
-    /// those that wait are next.
-    fn unserve(&mut self, registry: &Registry, session: &str, name: &str) {
-        self.wait_no_longer(session, name);
-        let Some(served) = self.served.get(name) else { return };
-        served.action.remove(session);
-        if !served.action.is_unhosted() {
-            return;
-        }
-        self.served.remove(name);
-        registry.remove(name);
-        for next in self.waiting.remove(name).unwrap_or_default() {
-            let Some(attached) = self.sessions.get(&next) else { continue };
-            let Some(schema) = attached.actions.get(name).cloned() else { continue };
-            // Refused again, it waits again.
-            let session = attached.session.clone();
-            let _ = self.serve(registry, &session, schema.name().clone(), schema);
-        }
-    }
-
-    fn wait_no_longer(&mut self, session: &str, name: &str) {
-        if let Some(waiting) = self.waiting.get_mut(name) {
-            waiting.retain(|id| id != session);
-            if waiting.is_empty() {
-                self.waiting.remove(name);
-            }
-        }
-    }
-}
-
-fn too_much(action: &str) -> Status {
-    let message = format!(
-        "{action:?}: a session publishes at most {MAX_PUBLISHED} actions, whose schemas have \
-         {MAX_PUBLISHED_BYTES} bytes in all"
-    );
-    Status::of(Reason::SessionLimit, message)
-}
-
-fn too_much_of_all(action: &str, most: usize) -> Status {
-    let message =
-        format!("{action:?}: the schemas of all sessions have at most {most} bytes in all");
-    Status::of(Reason::SessionLimit, message)
-}
-
-/// Who serves a name, for a peer that wants it too.
-fn described(holder: &Session, others: usize) -> String {
-    let mut by = match holder.peer() {
-        "" => "a peer without a name".to_owned(),
-        peer => format!("peer {peer:?}"),
-    };
-    if others > 0 {
-        by.push_str(&format!(" and {others} more"));
-    }
-    by + ", with another schema; it is served here once they have left"
-}
-
-fn is_same(one: &ActionSchema, other: &ActionSchema) -> bool {
-    let message = |schema: &ActionSchema| schema.to_message(Runnable::Yes, Ports::All);
-    message(one) == message(other)
 }

@@ -11,6 +11,7 @@ pub mod core;
 mod run_nodes;
 pub mod driver;
 mod notices;
+mod attached;
 mod directory;
 mod accept;
 mod free_nodes;
