@@ -13,7 +13,7 @@ mod access_log;
 
 pub(crate) use access_log::{AccessLog, Line, Notes};
 pub(crate) use connection::{accept, is_exposed};
-pub(crate) use http::{Bounds, Http};
+pub(crate) use http::{Bounds, Http, Incoming};
 pub use tls::{Identity, Tls, TlsError};
 
 /// What may be on its way unread, in bytes: of one call, and of a connection. A

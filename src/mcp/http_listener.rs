@@ -2,17 +2,17 @@
 
 use std::{convert::Infallible, future::Future, time::Duration};
 
-use futures::future::{BoxFuture, maybe_done};
-use http::{Request, Response, StatusCode};
-use http_body::Body;
+use futures::future::maybe_done;
+use http::{Request, StatusCode};
 use tokio::{net::TcpListener, time::timeout};
 use tokio_util::sync::CancellationToken;
+use tower::service_fn;
 
 use super::{
-    http::{FLUSH, HttpBody, HttpOptions, HttpService, PATH, answer},
+    http::{FLUSH, HttpOptions, PATH, answer},
     server::McpServer,
 };
-use crate::listen::{Bounds, Http, accept};
+use crate::listen::{Bounds, Http, Incoming, accept};
 
 /// How long a connection may take to begin, and how many requests it makes at once.
 const OPENING: Duration = Duration::from_secs(30);
@@ -37,7 +37,17 @@ impl McpServer {
         let stopped = CancellationToken::new();
         // Those who wait for answers may say more on the connections they have.
         let (on_stop, on_drain) = (stopped.cancelled(), drain.cancelled());
-        let serve = maybe_done(http.serve(OnPath(service.clone()), incoming, on_stop, on_drain));
+        let answers = service.clone();
+        let on_path = service_fn(move |request: Request<Incoming>| {
+            let answers = answers.clone();
+            async move {
+                if request.uri().path().trim_end_matches('/') != PATH {
+                    return Ok::<_, Infallible>(answer(StatusCode::NOT_FOUND, "The path is /mcp"));
+                }
+                Ok(answers.handle(request).await)
+            }
+        });
+        let serve = maybe_done(http.serve(on_path, incoming, on_stop, on_drain));
         tokio::pin!(serve);
         tokio::select! {
             () = &mut serve => {}
@@ -58,34 +68,5 @@ impl McpServer {
         drain.cancel();
         let _ = timeout(FLUSH, serve).await;
         cut.cancel();
-    }
-}
-
-/// The service under [`PATH`] alone.
-#[derive(Clone)]
-struct OnPath(HttpService);
-
-impl<B> tower::Service<Request<B>> for OnPath
-where
-    B: Body + Send + 'static,
-    B::Error: std::fmt::Display,
-    B::Data: Send,
-{
-    type Response = Response<HttpBody>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(
-        &mut self,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Infallible>> {
-        std::task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        if request.uri().path().trim_end_matches('/') != PATH {
-            return Box::pin(async { Ok(answer(StatusCode::NOT_FOUND, "The path is /mcp")) });
-        }
-        tower::Service::call(&mut self.0, request)
     }
 }
